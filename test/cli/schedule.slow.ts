@@ -12,7 +12,6 @@ import { type RunningCli, runCli, runJson, startCli } from "./support/cli.ts";
 import {
   API_KEY,
   configText,
-  createCustomers,
   makeSetting,
   type Setting,
   startSandbox,
@@ -102,7 +101,7 @@ describe("schedule", () => {
         freshness: "fresh",
         next_slot_at: expect.stringContaining(`T${String(HOUR).padStart(2, "0")}:15:00.000Z`),
       },
-      { job: "enrich_customers", freshness: "fresh", schedule: null },
+      { job: "enrich_customers", freshness: "limited", schedule: null },
     ]);
   });
 
@@ -126,10 +125,9 @@ describe("schedule", () => {
   });
 
   it("drains on SIGTERM; a second one ends immediately, and the next start resumes the night", async () => {
-    const slow = await startSandbox(".", ["--faults", "slow=60000"]);
+    const slow = await startSandbox(".", ["--faults", "slow=60000@resolve"]);
     const only = `jobs:\n  resolve_customers: { type: resolve, input: customers, schedule: "15 ${HOUR} * * *" }\n`;
     const setting = await settingOf(configOf(only, "", slow));
-    await createCustomers(setting.url, 60);
     expect((await runCli(["migrate"], setting)).code).toBe(0);
     await setting.query(MISSED);
     const { cli } = await startSchedule(setting);
@@ -194,7 +192,6 @@ describe("alerts", () => {
     const alerts = (extra: string) =>
       configOf(NIGHTLY, `alerts: { webhook: "\${WEBHOOK}"${extra} }\n`, service);
     const setting = await settingOf(alerts(""));
-    await createCustomers(setting.url, 60);
     const run = (key: string) =>
       runCli(["run", "resolve_customers", "--resend", "--yes"], {
         ...setting,
@@ -241,7 +238,6 @@ describe("alerts", () => {
   it("report once a run that could not start, and the first one that could", async () => {
     const webhook = await startWebhook();
     const setting = await settingOf(configOf(NIGHTLY, 'alerts: { webhook: "${WEBHOOK}" }\n'));
-    await createCustomers(setting.url, 20);
     const run = () =>
       runCli(["run", "resolve_customers"], { ...setting, env: { ...setting.env, WEBHOOK: webhook.url } });
     expect((await run()).code).toBe(0);
