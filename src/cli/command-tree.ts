@@ -53,12 +53,16 @@ function findCommand(program: Command, words: readonly string[]): Command {
   );
 }
 
-/** Replaces `person-etl COMMAND` and `docs/PAGE` in a message by what the user can type and open here. */
-export function localized(program: Command, text: string): string {
+/**
+ * Replaces `person-etl COMMAND` and `docs/PAGE` in a message by what the user can type and open here.
+ * @param config file of `--config`; null without that option
+ */
+export function localized(program: Command, text: string, config: string | null): string {
   const names = program.commands.map((command) => command.name()).join("|");
   const command = new RegExp(`(?<![\\w./-])person-etl (?=(?:${names})\\b)`, "gu");
+  const flag = config === null ? "" : `--config ${/\s/u.test(config) ? `'${config}'` : config} `;
   return text
-    .replaceAll(command, () => `${programName} `)
+    .replaceAll(command, () => `${programName} ${flag}`)
     .replaceAll(/(?<![\w./-])docs\/([\w-]+\.md)/gu, (_path, page: string) => docsPath(page));
 }
 

@@ -56,7 +56,7 @@ async function openTerminal(program: Command, options: GlobalOptions): Promise<T
   if (options.json) return terminal;
   return {
     ...terminal,
-    printError: (text) => terminal.printError(localized(program, text)),
+    printError: (text) => terminal.printError(localized(program, text, options.config)),
   };
 }
 
@@ -109,7 +109,7 @@ async function runCommand(
       loaded,
       program,
       env: process.env,
-      localize: (message) => localized(program, message),
+      localize: (message) => localized(program, message, options.config),
       scope,
       stop,
       async untilStopped() {
@@ -166,11 +166,11 @@ async function report(output: Output, outcome: Outcome): Promise<number> {
 }
 
 async function print(
-  { terminal, options: { json }, program }: Output,
+  { terminal, options: { json, config }, program }: Output,
   { document, text, isData = false }: Pick<Outcome, "document" | "text" | "isData">,
 ): Promise<void> {
   const laidOut = json ? "" : layOut(text, terminal.widthColumns);
-  if (laidOut !== "") await terminal.print(isData ? laidOut : localized(program, laidOut));
+  if (laidOut !== "") await terminal.print(isData ? laidOut : localized(program, laidOut, config));
   if (json && document !== null) {
     await terminal.print(JSON.stringify(document, null, terminal.widthColumns === null ? 0 : 2));
   }

@@ -95,7 +95,7 @@ function refuseOtherHost(config: Config, host: string): void {
     {
       path: "--accept-service",
       message: `is ${host}, but the configuration has ${configured}`,
-      hint: `Correct service.base_url first, then: migrate --accept-service ${configured}`,
+      hint: `Set service.base_url to the address of the service, then run person-etl migrate --accept-service ${host}`,
     },
   ]);
 }
