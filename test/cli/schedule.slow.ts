@@ -9,13 +9,7 @@ import { describe, expect, it } from "vitest";
 import { atEnd } from "./support/at-end.ts";
 import { setFaults } from "./support/controls.ts";
 import { type RunningCli, runCli, runJson, startCli } from "./support/cli.ts";
-import {
-  API_KEY,
-  configText,
-  makeSetting,
-  type Setting,
-  startSandbox,
-} from "./support/setting.ts";
+import { API_KEY, configText, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
 
 /** An hour (UTC) far from the present one. */
 const HOUR = (new Date().getUTCHours() + 12) % 24;
