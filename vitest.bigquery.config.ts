@@ -9,5 +9,6 @@ export default defineConfig({
     hookTimeout: 900_000,
     maxWorkers: 2,
     globalSetup: ["test/support/database-server.ts"],
+    setupFiles: ["test/support/run-at-end.ts"],
   },
 });

@@ -37,6 +37,7 @@ export default defineConfig({
           exclude: [replacingModules],
           isolate: false,
           globalSetup: ["test/support/database-server.ts"],
+          setupFiles: ["test/support/run-at-end.ts"],
         },
       },
       {

@@ -11,5 +11,6 @@ export default defineConfig({
     // Times are part of the outcome.
     disableConsoleIntercept: true,
     globalSetup: ["test/support/database-server.ts"],
+    setupFiles: ["test/support/run-at-end.ts"],
   },
 });

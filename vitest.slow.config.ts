@@ -6,7 +6,7 @@ const FILES = "{test,packages/*/test}/**/*.slow.ts";
 /** Files about money, received answers and erased people, which each part runs. */
 const ALWAYS = [
   "test/{crash,faults,nights}/**/*.slow.ts",
-  "test/cli/{erase,publish,quiet,searches,shards,spool}.slow.ts",
+  "test/cli/{drop,erase,publish,quiet,searches,shards,spool}.slow.ts",
   "test/jobs/{locks,erase/*,lookup/kept-answers}.slow.ts",
 ];
 
@@ -36,5 +36,6 @@ export default defineConfig({
     // Totals and seeds are part of the outcome.
     disableConsoleIntercept: true,
     globalSetup: ["test/support/database-server.ts"],
+    setupFiles: ["test/support/run-at-end.ts"],
   },
 });

@@ -80,7 +80,7 @@ test("a month of nights with failures and resends costs what its contract bills,
     billed.map((records, i) => Number((invoiceOf(records) - invoiceOf(billed[i - 1] ?? 0)).toFixed(2))),
   );
 
-  await world.control("/faults", { faults: "reply_lost:1#1-30,missing:1" });
+  await world.control("/faults", { faults: "reply_lost:1@enrich#1-30,missing:1" });
   await world.run({ resend: true, yes: true });
   // Earlier than others: what is in doubt takes no allowance from them.
   await moveTo(world, 2);

@@ -1,5 +1,3 @@
-import { afterAll } from "vitest";
-
 const steps: (() => Promise<unknown> | void)[] = [];
 
 /** Runs after the last test of the file; unlike `onTestFinished`, it works in concurrent tests. */
@@ -7,6 +5,7 @@ export function atEnd(step: () => Promise<unknown> | void): void {
   steps.push(step);
 }
 
-afterAll(async () => {
+/** Runs all steps, the last one first. */
+export async function runSteps(): Promise<void> {
   for (let step = steps.pop(); step; step = steps.pop()) await step();
-});
+}
