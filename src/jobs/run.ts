@@ -35,7 +35,10 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
     if (!jobs.includes(job)) services.log.info({ job: job.name }, "left_to_first_shard");
   }
   await prepareRun(services, jobs);
-  await identifyService(services, request.runId);
+  await identifyService(services, request.runId).catch((error: unknown) => {
+    // A signal interrupts every job below, before it sends anything.
+    if (!services.signal.aborted) throw error;
+  });
   const reports: JobReport[] = [];
   const ends = new Map<string, JobEnd>();
   const locks = jobs.map((job) => ({ job: job.name, shard: shardText(shardOf(job, request)) }));
