@@ -113,4 +113,4 @@ test("a customer changes jobs, moves, dies and is erased: tables, views and the 
   expect(await look(pid)).toEqual(none);
   await refresh();
   expect(await look(pid)).toEqual(none);
-}, 120_000);
+});
