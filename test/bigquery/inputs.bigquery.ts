@@ -89,7 +89,7 @@ describe("a table in BigQuery", () => {
     });
     const findings = profileFindings("ugly", ugly, profileOf(sample, false));
     expect(findings.map(({ message }) => message)).toEqual([
-      expect.stringContaining("filled in 3 sampled rows"),
+      expect.stringContaining("non-empty in a sample of 3 rows"),
       expect.stringContaining("key: 1 of 3 rows"),
       expect.stringContaining("key: NULL in 1 of 3 rows"),
       "town: BYTES, sent in hexadecimal",

@@ -96,7 +96,7 @@ test("the page is drawn in Chromium without errors, in light and dark, on wide a
         // What Chromium holds is what was sent.
         const { tables, charts } = readPageContent(await tab.content());
         expect([place, Object.keys(tables).length, Object.keys(charts).length]).toEqual([place, 13, 6]);
-        expect(tables["Jobs"]?.map((row) => row["freshness"])).toEqual(Array(8).fill("✓ fresh"));
+        expect(tables["Jobs"]?.map((row) => row["state"])).toEqual(Array(8).fill("✓ up to date"));
         for (const chart of await tab.locator("figure").all()) {
           const box = await chart.locator("svg").boundingBox();
           expect([place, Math.round(box?.width ?? 0) > 250, Math.round(box?.height ?? 0) > 110]).toEqual([
