@@ -259,14 +259,14 @@ async function askService({ http, log, signal, clock }: Services, isRequired: bo
   const subject = `The service at ${http.origin}`;
   const outage = createOutageReport({ clock: systemClock, log, name: "service", subject });
   const waitMs = isRequired ? REQUIRED_WITHIN_MS : TIMEOUT_MS;
-  const untilMs = systemClock.now() + waitMs;
+  const untilMs = clock.now() + waitMs;
   const ask = async () => {
     for (;;) {
-      const leftMs = Math.max(1, Math.min(TIMEOUT_MS, Math.ceil(untilMs - systemClock.now())));
+      const leftMs = Math.max(1, Math.min(TIMEOUT_MS, Math.ceil(untilMs - clock.now())));
       const reply = await requestUsage(http, AbortSignal.any([signal, AbortSignal.timeout(leftMs)]));
       if (reply.kind === "response") return await readUsage(reply);
       signal.throwIfAborted();
-      if (!isRequired || systemClock.now() + PAUSE_MS >= untilMs) throw new NoResponseError(reply.code);
+      if (!isRequired || clock.now() + PAUSE_MS >= untilMs) throw new NoResponseError(reply.code);
       await clock.sleep(PAUSE_MS, signal);
     }
   };
