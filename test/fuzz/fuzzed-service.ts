@@ -140,6 +140,8 @@ export async function startFuzzedService(
   }
 
   const { url, close } = await startServer(async (request, response, asked) => {
+    // The free usage report, which a run reads first.
+    if (request.method === "GET") return response.writeHead(404).end("{}");
     const random = seededRandom(seed, (number += 1));
     // The request's body is the program's own.
     const { records } = JSON.parse(asked.toString("utf8")) as { records: readonly unknown[] };
