@@ -69,7 +69,7 @@ export function createOutageReport({ clock, log, name, subject }: ReportOptions)
     lasts(latest) {
       if (latest.sinceMs > triedAtMs + QUIET_MS) [outage, isReported] = [null, false];
       const sinceMs = Math.min(latest.sinceMs, outage?.sinceMs ?? latest.sinceMs);
-      // What waits longest counts; what is tried again says until when.
+      // The longest wait counts; a new attempt says itself until when.
       const waitedMs = latest.isWaiting ? (outage?.untilMs ?? 0) : 0;
       const untilMs = Math.max(latest.untilMs ?? 0, waitedMs) || null;
       outage = { ...latest, sinceMs, untilMs, cause: latest.cause ?? outage?.cause ?? null };

@@ -5,17 +5,27 @@
 export function suggest(given: string, known: readonly string[]): string | null {
   const wanted = plain(given);
   if (wanted === "" || wanted.length > 64) return null;
-  const most = Math.max(1, Math.floor(wanted.length / 3));
-  const [best] = known
-    .map((name) => ({ name, distance: editDistance(wanted, plain(name)) }))
-    .filter(({ distance }) => distance <= most)
-    .toSorted((a, b) => a.distance - b.distance);
-  if (best) return best.name;
+  const [best] = nearest(wanted, known, (name) => editDistance(wanted, plain(name)));
+  if (best !== undefined) return best;
   const related = known.filter((name) => {
     const [shorter = "", longer = ""] = [wanted, plain(name)].toSorted((a, b) => a.length - b.length);
     return shorter.length >= 4 && longer.includes(shorter);
   });
   return related.length === 1 ? (related[0] ?? null) : null;
+}
+
+/** Known things whose distance from a name is at most a third of its length, or 1; the nearest first. */
+export function nearest<Known>(
+  wanted: string,
+  known: readonly Known[],
+  distanceTo: (one: Known) => number,
+): readonly Known[] {
+  const most = Math.max(1, Math.floor(wanted.length / 3));
+  return known
+    .map((one) => ({ one, distance: distanceTo(one) }))
+    .filter(({ distance }) => distance <= most)
+    .toSorted((a, b) => a.distance - b.distance)
+    .map(({ one }) => one);
 }
 
 /** Text as names are compared. */

@@ -93,7 +93,7 @@ export function dataResult<Document extends object | null>(
   text: Text,
   exitCode = 0,
 ): Outcome<Document> {
-  return { document, text, exitCode, isData: true };
+  return { ...result(document, text, exitCode), isData: true };
 }
 
 /** Outcome of a failed command. `rest` has more keys of its document that programs rely on. */

@@ -71,8 +71,7 @@ export function pathOf(text: string): Path {
  * by `?`; the line identifies the location.
  */
 function showable(key: string): string {
-  const digits = key.replaceAll(/\D/g, "").length;
-  return /^[A-Za-z_/-][A-Za-z0-9_/ -]{0,62}$/.test(key) && digits <= 4 ? key : "?";
+  return /^[A-Za-z_/-][A-Za-z0-9_/ -]{0,62}$/.test(key) && digitsOf(key) <= 4 ? key : "?";
 }
 
 /**

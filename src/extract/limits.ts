@@ -230,7 +230,7 @@ export function createServiceHealth(clock: Clock, service: string | null = null,
   const awaited = new Set<{ readonly sinceMs: number }>();
   /** Start of the period without a response; null if none is awaited. */
   let silentSinceMs: number | null = null;
-  /** What the last call met instead of a response; null for nothing yet. */
+  /** Status or code that the last call got instead of a response; null for none yet. */
   let cause: string | null = null;
 
   const limitMs = () => (wasReached ? GONE_AFTER_MS : UNREACHABLE_AFTER_MS);

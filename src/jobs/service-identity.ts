@@ -66,7 +66,7 @@ export async function checkServiceHost(config: Config, db: Db): Promise<void> {
 }
 
 /** Error for a service that must not add to the data of this warehouse. */
-export function anotherService(db: Db, known: string, configured: string): FixConfigurationError {
+function anotherService(db: Db, known: string, configured: string): FixConfigurationError {
   const held = isSandbox(known) ? trialText(known) : `belongs to ${known}`;
   return new FixConfigurationError(
     "another_service",

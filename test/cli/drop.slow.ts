@@ -58,7 +58,7 @@ test("drop --trial lists what it removes, asks, removes the trial alone, and can
   expect(
     await setting.query("SELECT relname FROM pg_class WHERE relnamespace = 'person_data'::regnamespace"),
   ).toEqual([{ relname: "notes" }]);
-  // Of a sandbox that another configuration started.
+  // The file of a sandbox that another configuration started.
   expect(await readdir(join(setting.cwd, ".person-etl"))).toContain("sandbox-1-5000.json");
   expect(await readdir(join(setting.cwd, ".person-etl/publish/duckdb"))).toEqual(["local.lock"]);
 

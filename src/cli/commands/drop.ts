@@ -69,19 +69,8 @@ export async function drop(context: Context, { trial, yes }: DropFlags): Promise
   const { confirm } = yes === true ? { confirm: async () => true } : confirmation(context);
   const what = `This removes ${trialText} for good`;
   if (!(await confirm?.(`${list}\n\n${what}. Continue?`))) {
-    const reason = confirm
-      ? "because you declined."
-      : "because it needs your confirmation: run again with --yes.";
-    const failure = failureOf(new LimitReachedError("confirmation", `Nothing was removed, ${reason}`));
-    const shown = confirm ? "" : `${list}\n\n${what}. `;
-    const { code, message, exitCode } = failure;
-    const error = { code, message };
-    return {
-      document: { status: "limited", limited_by: "confirmation", ...document, error },
-      text: `${shown}${message}`,
-      exitCode,
-      failure,
-    };
+    const shown = confirm ? null : `${list}\n\n${what}. `;
+    return notConfirmed(document, shown);
   }
   const left = await db.transaction(async (session) => {
     requireSame(await lockWarehouse(session), serviceHost);
@@ -105,6 +94,20 @@ export async function drop(context: Context, { trial, yes }: DropFlags): Promise
     { status: "done", ...document, schemas_left: left.schemas, destinations_left: left.destinations },
     `${yes === true ? `${list}\n\n` : ""}${[done, ...remarks].join("\n")}`,
   );
+}
+
+/** @param shown text that the user hasn't seen, because no one could be asked; null after a no */
+function notConfirmed(document: ReturnType<typeof documentOf>, shown: string | null): Outcome<Dropped> {
+  const reason =
+    shown === null ? "because you declined." : "because it needs your confirmation: run again with --yes.";
+  const failure = failureOf(new LimitReachedError("confirmation", `Nothing was removed, ${reason}`));
+  const { code, message, exitCode } = failure;
+  return {
+    document: { status: "limited", limited_by: "confirmation", ...document, error: { code, message } },
+    text: `${shown ?? ""}${message}`,
+    exitCode,
+    failure,
+  };
 }
 
 function documentOf(found: Found, serviceHost: string) {

@@ -143,7 +143,13 @@ const VALUES: Readonly<Partial<Record<string, readonly ((row: SampleInput) => st
 const SAMPLE_ROWS = 5000;
 
 /** True if a missing input table is created with sample rows; in a database of the user, it is an error. */
-export function getsSampleTables({ service, warehouse }: Pick<Config, "service" | "warehouse">): boolean {
+export function getsSampleTables({
+  service,
+  warehouse,
+}: {
+  readonly service: { readonly baseUrl: string };
+  readonly warehouse: { readonly url: unknown };
+}): boolean {
   return service.baseUrl === "sandbox" && warehouse.url === "embedded";
 }
 

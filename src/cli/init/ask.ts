@@ -1,3 +1,4 @@
+import { getsSampleTables } from "../commands/sandbox.ts";
 import { UsageError } from "../failure.ts";
 import type { InputConfig } from "../../config/config.ts";
 import { loadConfig } from "../../config/load-config.ts";
@@ -6,6 +7,7 @@ import type { Environment } from "../../config/variables.ts";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
 import { jobTypes } from "../../jobs/registry.ts";
 import { inputSourceOf } from "../../jobs/sources.ts";
+import { writtenTable } from "../../load/inputs/missing-table.ts";
 import type { Browser, Table } from "../../load/inputs/postgres-profile.ts";
 import { type InputProfile, profileOf } from "../../load/inputs/profile.ts";
 
@@ -233,7 +235,8 @@ async function findProblems({ file, env, render }: Interview, draft: Draft): Pro
 
 /** True if the first run creates a missing table: against the sandbox, in the embedded database. */
 export function getsSample({ answers }: Pick<Draft, "answers">): boolean {
-  return answers.baseUrl === "sandbox" && answers.connection === null && answers.warehouseUrl === "embedded";
+  const { baseUrl, connection, warehouseUrl: url } = answers;
+  return connection === null && getsSampleTables({ service: { baseUrl }, warehouse: { url } });
 }
 
 async function findProblemsOfInput(
@@ -274,14 +277,9 @@ export function nameIn(reference: string): string {
   return reference.replace(/^\$\{(.*)\}$/, "$1");
 }
 
-function quote(part: string): string {
-  return /^[\p{L}_][\p{L}\p{N}_$]*$/u.test(part) ? part : `"${part.replaceAll('"', '""')}"`;
-}
-
-/** Text of a table's name in the file; unusual parts are quoted. Files have no schema. */
-export function tableText({ schema, name }: Pick<Table, "schema" | "name">): string {
-  if (schema === "") return name;
-  return `${quote(schema)}.${quote(name)}`;
+/** Text of a table's name in the file. Files have no schema. */
+export function tableText(table: Pick<Table, "schema" | "name">): string {
+  return table.schema === "" ? table.name : writtenTable(table);
 }
 
 export function tableOf({ tables }: OpenedSource, name: string): Table | null {

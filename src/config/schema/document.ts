@@ -78,7 +78,7 @@ const privacy = settings({
 
 /** `retention`: how long to keep rows, by kind; unlimited by default. */
 const retention = settings({
-  /** What was replaced: matches, people and memberships. */
+  /** Replaced matches, people and memberships. */
   history: age().optional(),
   /** Runs, calls and coverage. Responses waiting to be loaded refer to their call, so a call must be kept longer. */
   operations: age("30d").optional(),

@@ -19,7 +19,7 @@ import {
 
 const PURPOSE = "removing the warehouse";
 
-/** What a warehouse consists of in one schema. */
+/** Parts of a warehouse in one schema. */
 export interface SchemaContent {
   readonly name: string;
   readonly tables: number;

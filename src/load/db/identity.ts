@@ -32,6 +32,9 @@ export async function recordOrganization(db: Db, runId: string, organization: st
   });
 }
 
+/** A service host, without the organization, which may be named differently there. */
+const newHost = (serviceHost: string) => ({ service_host: serviceHost, org_id: null, _synced_at: NOW });
+
 /** Records the service host unless one is known, also by another process at the same time; returns the recorded one. */
 export function recordServiceHost(db: Db, serviceHost: string): Promise<string> {
   return db.transaction(async (session) => {
@@ -39,16 +42,15 @@ export function recordServiceHost(db: Db, serviceHost: string): Promise<string> 
     await session.change(sql`LOCK TABLE ${session.table("warehouse_identity")} IN SHARE ROW EXCLUSIVE MODE`);
     const [known] = await session.pluck(query.selectFrom("ops.warehouse_identity").select("service_host"));
     if (known !== undefined) return known;
-    const first = { service_host: serviceHost, org_id: null, created_at: NOW, _synced_at: NOW, _run_id: "" };
+    const first = { ...newHost(serviceHost), created_at: NOW, _run_id: "" };
     await session.change(query.insertInto("ops.warehouse_identity").values(first));
     return serviceHost;
   });
 }
 
-/** Replaces the recorded service host, and forgets the organization, which may be named differently there. */
+/** Replaces the recorded service host, and forgets the organization. */
 export async function replaceServiceHost(db: Db, serviceHost: string): Promise<void> {
-  const host = { service_host: serviceHost, org_id: null, _synced_at: NOW };
-  await db.change(db.query.updateTable("ops.warehouse_identity").set(host));
+  await db.change(db.query.updateTable("ops.warehouse_identity").set(newHost(serviceHost)));
 }
 
 /** True if nothing came from the recorded service: no result, no call on its way or on disk, and no job at work. */
@@ -67,8 +69,7 @@ export async function replaceUnusedHost(db: Db, known: string, serviceHost: stri
   return db.transaction(async (session) => {
     await session.change(sql`LOCK TABLE ${session.table("warehouse_identity")} IN SHARE ROW EXCLUSIVE MODE`);
     if (!(await isUnused(session))) return false;
-    const host = { service_host: serviceHost, org_id: null, _synced_at: NOW };
-    const update = session.query.updateTable("ops.warehouse_identity").set(host);
+    const update = session.query.updateTable("ops.warehouse_identity").set(newHost(serviceHost));
     return (await session.change(update.where("service_host", "=", known))) > 0;
   });
 }

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { quoteIdentifier } from "../db/names.ts";
 import type { PostgresSession } from "../db/session.ts";
-import { editDistance, plain } from "../../suggest.ts";
+import { editDistance, nearest, plain } from "../../suggest.ts";
 
 /** Name of a table as the database has it. */
 interface TableName {
@@ -32,7 +32,7 @@ export async function missingTableHint(session: PostgresSession, table: readonly
     );
   }
   const known = await session.rows(readable);
-  const near = nearest(table, known);
+  const near = nearestTables(table, known);
   if (near.length === 0) {
     const inSchema = table.length > 1 ? known.filter(({ schema }) => schema === table[0]) : [];
     return inSchema.length === 0
@@ -52,26 +52,24 @@ function reasonOf(table: readonly string[], near: TableName | undefined): string
 }
 
 /** Tables with similar names, the nearest first. A name in another schema is as near as one with a wrong letter. */
-function nearest(table: readonly string[], known: readonly TableName[]): readonly TableName[] {
+function nearestTables(table: readonly string[], known: readonly TableName[]): readonly TableName[] {
   const wanted = plain(table.at(-1) ?? "");
   const wantedSchema = table.length > 1 ? plain(table[0] ?? "") : null;
-  const most = Math.max(1, Math.floor(wanted.length / 3));
-  return known
-    .map((found) => {
-      const schema = wantedSchema === null ? 0 : editDistance(wantedSchema, plain(found.schema));
-      return { found, distance: editDistance(wanted, plain(found.name)) + Math.min(1, schema) };
-    })
-    .filter(({ distance }) => distance <= most)
-    .toSorted((a, b) => a.distance - b.distance)
-    .slice(0, MOST_SHOWN)
-    .map(({ found }) => found);
+  return nearest(wanted, known, ({ schema, name }) => {
+    const other = wantedSchema === null ? 0 : editDistance(wantedSchema, plain(schema));
+    return editDistance(wanted, plain(name)) + Math.min(1, other);
+  }).slice(0, MOST_SHOWN);
 }
 
-const part = (name: string) => (/^[A-Za-z0-9_$]+$/u.test(name) ? name : quoteIdentifier(name));
+const part = (name: string) => (/^[\p{L}_][\p{L}\p{N}_$]*$/u.test(name) ? name : quoteIdentifier(name));
 
-/** `crm.customers, crm."Odd Name"`, as `table:` takes them. */
+/** `crm."Odd Name"`, as `table:` takes it; unusual parts are quoted. */
+export function writtenTable({ schema, name }: TableName): string {
+  return `${part(schema)}.${part(name)}`;
+}
+
 function listOf(tables: readonly TableName[]): string {
-  return tables.map(({ schema, name }) => `${part(schema)}.${part(name)}`).join(", ");
+  return tables.map(writtenTable).join(", ");
 }
 
 /** Hint for a table that the role must not read: the statements that grant it. */
