@@ -119,6 +119,8 @@ export async function setStage(
     sampleRows(rows),
   );
   await warehouse.close();
+  // Like a user's own table: its comment marks sample rows, which are sent to no service with an address.
+  await runSql(databaseUrl, "COMMENT ON TABLE crm.customers IS NULL");
   await runSql(databaseUrl, "VACUUM ANALYZE crm.customers");
   return {
     serviceUrl: service.url,
