@@ -12,7 +12,15 @@ import {
   warnOfDisabledSources,
   type Written,
 } from "./references.ts";
-import { checkAlerts, checkFiles, checkJobs, checkPrices, dropKeys, warnOfSharedColumns } from "./rules.ts";
+import {
+  checkAlerts,
+  checkFiles,
+  checkJobs,
+  checkPrices,
+  dropKeys,
+  warnOfReturnFields,
+  warnOfSharedColumns,
+} from "./rules.ts";
 import { type ConfigDocument, documentSchemaOf } from "./schema/document.ts";
 import type { JobDeclaration } from "./schema/jobs.ts";
 import { fillDefaults, isMapping, mapTexts, type Schema, valueAt } from "./schema/settings.ts";
@@ -80,6 +88,7 @@ export async function loadConfig({
   if (!parsed.success || found.length > 0) throw failure(path, found);
   warnOfDisabledSources(written, warnings);
   warnOfSharedColumns(written, warnings);
+  warnOfReturnFields(written, warnings);
   await warnOfSharedKeys(parsed.data, folder, warnings);
   warnOfEmulator(parsed.data, env, warnings);
   return buildConfig(parsed.data, written.references, secrets, {
@@ -155,7 +164,7 @@ async function readConfigFile(file: string): Promise<string> {
   if ("text" in found) return found.text;
   const { reason, code } = found;
   if (code === "ENOENT" || code === "ENOTDIR") {
-    const message = `no configuration at ${file}; create one with \`person-etl init\`, or pass --config`;
+    const message = `No configuration at ${file}; create one with \`person-etl init\`, or pass --config`;
     throw new FixConfigurationError("no_configuration", message);
   }
   const problem = { path: basename(file), message: reason, hint: "pass the right file with --config" };

@@ -5,6 +5,9 @@ import { billedBudgets } from "./schema/document.ts";
 import { listFields, scalarFields } from "./schema/inputs.ts";
 import { isFileName, parseTableName } from "./schema/values.ts";
 import type { WrittenJob } from "./schema/jobs.ts";
+import { enrichFields } from "../schemas/enrich.ts";
+import { personFields, personLists } from "../schemas/person.ts";
+import { suggest } from "../suggest.ts";
 import { isMapping, mappingAt, valueAt } from "./schema/settings.ts";
 
 /** Checks that every budget given as an amount of money has a price. */
@@ -48,6 +51,26 @@ export function warnOfSharedColumns({ tree }: Written, warnings: Problems): void
         }
         mappedBy.set(column, other);
       }
+    }
+  }
+}
+
+/** Warns of requested fields that are neither documented nor declared; the service may have them. */
+export function warnOfReturnFields({ tree, source }: Written, warnings: Problems): void {
+  const declared = mappingAt(tree, "extra_columns", "person");
+  const known = Object.keys({ ...personFields, ...personLists, ...enrichFields, ...declared });
+  for (const [name, { return_fields: asked }] of entriesOf(tree, "jobs")) {
+    for (const [i, field] of (Array.isArray(asked) ? asked.map(String) : []).entries()) {
+      if (known.includes(field)) continue;
+      const path = ["jobs", name, "return_fields", i];
+      const meant = suggest(field, known);
+      warnings.add(
+        path,
+        `is not a field that the service documents${foundText(valueAt(source, path))}`,
+        meant === null
+          ? "remove it unless the service names it; then declare it under extra_columns.person"
+          : `did you mean ${meant}?`,
+      );
     }
   }
 }

@@ -87,7 +87,7 @@ test.concurrent("a run whose output is closed still completes", async () => {
 test.concurrent("a failure on a terminal is shown as text, without JSON", async () => {
   const { code, screen } = await startOnTerminal(["status"], { cwd: await makeFolder(), columns: 100 }).ended;
   expect(code).toBe(2);
-  expect(screen).toContain("\u001b[31m✗\u001b[39m no configuration at ");
+  expect(screen).toContain("\u001b[31m✗\u001b[39m No configuration at ");
   expect(screen).not.toContain("{");
 });
 

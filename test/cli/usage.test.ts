@@ -62,7 +62,7 @@ test("the global options may stand after the command too", async () => {
 test("without a terminal a failure is one JSON line on standard error and text on standard output", async () => {
   const { code, stdout, stderr } = await runCli(["status"], { cwd: await makeFolder() });
   expect(code).toBe(2);
-  expect(stdout).toMatch(/^✗ no configuration at .*; create one with `person-etl init`, or pass --config\n$/);
+  expect(stdout).toMatch(/^✗ No configuration at .*; create one with `person-etl init`, or pass --config\n$/);
   const lines = stderr.trimEnd().split("\n");
   expect(lines).toHaveLength(1);
   expect(JSON.parse(lines[0] ?? "")).toMatchObject({

@@ -200,6 +200,26 @@ jobs:
     ]);
   });
 
+  it("warns of a requested field that the service doesn't document, unless it is declared", async () => {
+    const fields = "return_fields: [full_name, personal_emails, vehicles, genderr, shoe_size] }";
+    const text = fineBut("pid_from: resolve_customers }", `pid_from: resolve_customers, ${fields}`);
+    const config = await load(`${text}extra_columns: { person: { vehicles: integer } }\n`);
+    expect(config.warnings).toEqual([
+      {
+        path: "jobs.enrich_customers.return_fields[3]",
+        line: 14,
+        message: 'is not a field that the service documents (found "genderr")',
+        hint: "did you mean gender?",
+      },
+      {
+        path: "jobs.enrich_customers.return_fields[4]",
+        line: 14,
+        message: 'is not a field that the service documents (found "shoe_size")',
+        hint: "remove it unless the service names it; then declare it under extra_columns.person",
+      },
+    ]);
+  });
+
   it("warns once of an emulator in place of BigQuery, unless an address is configured", async () => {
     const text = `${fineBut("", "")}
 publish:

@@ -9,7 +9,7 @@ it("a missing file is reported with its path and how to create one", async () =>
   const file = join(await makeFolder(), "nowhere.yaml");
   expect(await refusalOf(loadConfig({ jobTypes, file, env: {} }))).toMatchObject({
     code: "no_configuration",
-    message: `no configuration at ${file}; create one with \`person-etl init\`, or pass --config`,
+    message: `No configuration at ${file}; create one with \`person-etl init\`, or pass --config`,
   });
 });
 
