@@ -96,7 +96,8 @@ function hintFor(schema: Schema | null, found: unknown, types: readonly string[]
     return "write true or false, without quotes; YAML 1.2 reads yes, no, on and off as text";
   }
   const number = schema && optionsOf(schema)[0];
-  if (number instanceof z.ZodNumber && /\d/.test(found) && expectationOf(number)?.hint === undefined) {
+  const isUnhinted = schema !== null && expectationOf(schema)?.hint === undefined;
+  if (number instanceof z.ZodNumber && /\d/.test(found) && isUnhinted) {
     return "write only digits, without quotes, unit or separators: 20000";
   }
   return schema instanceof z.ZodArray ? "write a list: [ … ]" : undefined;

@@ -91,10 +91,11 @@ function digitsOf(text: string): number {
   return text.replaceAll(/\D/g, "").length;
 }
 
-/** Forms that have more digits or words than other texts: durations, days and schedules. */
+/** Forms that have more digits or words than other texts: durations, days, amounts and schedules. */
 const SHOWN_FORMS = [
   /^\d{1,9} ?(?:s|m|h|d|w|mo|y|(?:sec(?:ond)?|min(?:ute)?|hour|day|week|mon(?:th)?|year)s?)$/i,
   /^(?:\d{4}-\d{2}-\d{2}|\d{2}[./]\d{2}[./]\d{4})$/,
+  /^[$€£]\d{1,6}$/,
 ];
 
 const SCHEDULE = /^(?:[*\d][\d*/,-]{0,7} ){4,5}[*\d][\d*/,-]{0,7}$/;

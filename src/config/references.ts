@@ -115,7 +115,9 @@ export function checkReferences({ tree, source, references }: Written, problems:
     const isOfType = (other: string) => types === undefined || types.includes(typeOf(other));
     const input = usesAnswers ? valueAt(tree, [...path.slice(0, 2), "input"]) : undefined;
     const isOnInput = (other: string) => input === undefined || valueAt(entries, [other, "input"]) === input;
-    const fitting = Object.keys(entries).filter((other) => isOfType(other) && isOnInput(other));
+    const fitting = Object.keys(entries).filter(
+      (other) => NAME.test(other) && isOfType(other) && isOnInput(other),
+    );
     if (fitting.includes(name)) {
       const searches = mappingAt(entries, name, "searches");
       if (!types?.includes(SEARCHING) || typeOf(name) !== SEARCHING || "search" in within) continue;
@@ -132,7 +134,7 @@ export function checkReferences({ tree, source, references }: Written, problems:
     else if (isKnown) message = `must be a job of type ${type}, not ${typeOf(name)}`;
     const similar = isKnown ? null : suggest(name, fitting);
     const meant = fitting.length === 1 ? fitting[0] : similar;
-    const known = fitting.length === 0 ? `there is no such ${part}` : `known names: ${listText(fitting)}`;
+    const known = fitting.length === 0 ? `there is no such ${part}` : `known names: ${fitting.join(", ")}`;
     problems.add(
       path,
       isKnown ? message : `${message}${foundText(valueAt(source, path))}`,

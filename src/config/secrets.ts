@@ -123,7 +123,7 @@ export function fileSecret(path: string): SecretReference {
     async read() {
       const content = await readSecretFile(path);
       if ("text" in content) return content.text;
-      const message = `the secret in ${path}: the file ${content.reason}`;
+      const message = `The secret in ${path} can't be read: the file ${content.reason}. Write the file again, or correct its path in the configuration.`;
       throw new FixConfigurationError("unreadable_secret", message);
     },
   };

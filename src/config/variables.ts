@@ -1,4 +1,5 @@
 import type { SettingProblem } from "./problems.ts";
+import { suggest } from "../suggest.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -39,9 +40,14 @@ function lookUp(match: string, name: string, env: Environment): string | Setting
   const value = Object.hasOwn(env, name) ? env[name] : undefined;
   if (value !== undefined && value.trim() !== "") return value;
   // Names are repeated only in capitals: a key may have been pasted between the braces by mistake.
-  const which = /^[A-Z][A-Z0-9_]*$/.test(name)
-    ? `the environment variable ${name}`
-    : "an environment variable";
+  const isShown = /^[A-Z][A-Z0-9_]*$/.test(name);
+  const which = isShown ? `the environment variable ${name}` : "an environment variable";
   const state = value === undefined ? "is not set" : "is empty";
-  return { message: `requires ${which}, which ${state}`, hint: "set it in the environment of this command" };
+  const set = Object.keys(env).filter((other) => other !== name && env[other]?.trim());
+  const meant = isShown ? suggest(name, set) : null;
+  const hint = "set it in the environment of this command";
+  return {
+    message: `requires ${which}, which ${state}`,
+    hint: meant === null ? hint : `did you mean ${meant}? Otherwise, ${hint}`,
+  };
 }

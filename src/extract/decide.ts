@@ -284,7 +284,7 @@ function retryLater<T>({ call, nowMs, outcome, possiblyBilled }: Case<T>, afterM
 
 function setAsideAll<T>({ call, reply, outcome, possiblyBilled }: Case<T>): Outcome<T> {
   const charge = possiblyBilled ? "they may have been billed" : "nothing was billed";
-  const message = `no response after ${call.attempt} attempts (${where(reply.cause, reply.error)}); ${charge}.`;
+  const message = `No response after ${call.attempt} attempts (${where(reply.cause, reply.error)}); ${charge}.`;
   return { ...outcome, kind: "set_aside", setAside: setAsideOf(call.endpoint, call.batch.entries, message) };
 }
 

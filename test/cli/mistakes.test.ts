@@ -90,6 +90,22 @@ const MISTAKES: readonly Mistake[] = [
     ],
   },
   {
+    mistake: "the embedded warehouse, misspelled",
+    replace: ["${WAREHOUSE_URL}", "embeded"],
+    printed: [
+      "warehouse.url (line 5): must be `embedded`, or the postgres:// address of a database, preferably as a reference",
+      "  → did you mean embedded?",
+    ],
+  },
+  {
+    mistake: "a misspelled variable",
+    replace: ["${WAREHOUSE_URL}", "${WAREHOSE_URL}"],
+    printed: [
+      "warehouse.url (line 5): requires the environment variable WAREHOSE_URL, which is not set",
+      "  → did you mean WAREHOUSE_URL? Otherwise, set it in the environment of this command",
+    ],
+  },
+  {
     mistake: "an unquoted schedule that starts with *",
     replace: ['"15 1 * * *"', "*/15 * * * *"],
     printed: [
@@ -164,7 +180,23 @@ const MISTAKES: readonly Mistake[] = [
     replace: ["jobs:", "budgets: { enrich: { per_day: 20k records } }\njobs:"],
     printed: [
       'budgets.enrich.per_day (line 14): must be a whole number of records, 0 or more, or { amount: 500 } (found "20k records")',
-      "  → write only digits, without quotes, unit or separators: 20000",
+      "  → write 100000 for records, or { amount: 500 } in the currency of `prices`",
+    ],
+  },
+  {
+    mistake: "a budget in money without braces",
+    replace: ["jobs:", "budgets: { enrich: { per_month: $500 } }\njobs:"],
+    printed: [
+      'budgets.enrich.per_month (line 14): must be a whole number of records, 0 or more, or { amount: 500 } (found "$500")',
+      "  → write 100000 for records, or { amount: 500 } in the currency of `prices`",
+    ],
+  },
+  {
+    mistake: "a budget without a period",
+    replace: ["jobs:", "budgets: { enrich: 100k }\njobs:"],
+    printed: [
+      'budgets.enrich (line 14): must be the records per UTC day or month (found "100k")',
+      "  → write { per_day: 100000 } or { per_month: { amount: 500 } }",
     ],
   },
   {

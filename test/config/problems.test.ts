@@ -82,7 +82,7 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
     "16 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, publish, data_dir, confirm_above, max_reject_ratio, connections, inputs, privacy, retention, history, extra_columns, alerts, http, budgets, prices, jobs; indent what belongs to one of them)",
     "17 concurrency: is not a setting (did you mean service.concurrency?)",
     "18 budget: is not a setting (did you mean budgets?)",
-    '19 budgets.enrich.per_day: must be a whole number of records, 0 or more, or { amount: 500 } (found "20k") (write only digits, without quotes, unit or separators: 20000)',
+    '19 budgets.enrich.per_day: must be a whole number of records, 0 or more, or { amount: 500 } (found "20k") (write 100000 for records, or { amount: 500 } in the currency of `prices`)',
     "19 budgets.enrich.per_mont: is not a setting of budgets.enrich (did you mean per_month?)",
     "19 budgets.enrich_customers: is not a setting of budgets (did you mean enrich?)",
     "21 publish.local.every: must be a duration of at least 1m (found 10) (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 90d, 2w))",
@@ -266,6 +266,17 @@ it.each([
   ],
 ])("one mistake causes one problem: %#", async (text, problem) => {
   expect(await problemsOf(text)).toEqual([problem]);
+});
+
+it("an invalid name is not proposed", async () => {
+  const text = fineBut("validate_emails, input: customers", "validate_emails, input: Custom-er").replace(
+    "inputs:",
+    "inputs:\n  Custom-ers: { table: t, key: id, fields: { emails: e } }",
+  );
+  expect(await problemsOf(text)).toEqual([
+    expect.stringMatching(/^7 inputs\.Custom-ers: is not a valid name/u),
+    '14 jobs.validate_customers.input: is not a configured input (found "Custom-er") (did you mean customers?)',
+  ]);
 });
 
 /** Two pushes with the same name and different settings. */

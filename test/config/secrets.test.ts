@@ -73,7 +73,9 @@ describe("a key in a file", () => {
     await writeFile(keyFile, "key-2\r\n");
     await expect(service.apiKey?.read()).resolves.toBe("key-2");
     await rm(keyFile);
-    await expect(service.apiKey?.read()).rejects.toThrow(`the secret in ${keyFile}: the file does not exist`);
+    await expect(service.apiKey?.read()).rejects.toThrow(
+      `The secret in ${keyFile} can't be read: the file does not exist. Write`,
+    );
   });
 
   it("that others can read is used, with a warning", async () => {

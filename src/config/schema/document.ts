@@ -260,12 +260,15 @@ function limit() {
   const money = settings({ amount: amount("an amount of money") });
   return setting(z.union([records, money]), {
     expects: "a whole number of records, 0 or more, or { amount: 500 }",
-    hint: "an amount is in the currency of `prices`",
+    hint: "write 100000 for records, or { amount: 500 } in the currency of `prices`",
   });
 }
 
 /** One of `budgets`: maximum records of all jobs of a type per UTC day and month. */
-const budget = settings({ per_day: limit().optional(), per_month: limit().optional() });
+const budget = settings({ per_day: limit().optional(), per_month: limit().optional() }, undefined, {
+  expects: "the records per UTC day or month",
+  hint: "write { per_day: 100000 } or { per_month: { amount: 500 } }",
+});
 
 /** The same for records without a price. */
 const records = settings({

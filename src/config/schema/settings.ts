@@ -315,9 +315,15 @@ export function withRule<S extends z.ZodType>(schema: S, rule: Rule): S {
 }
 
 /** Declares a mapping by the keys in the file; the output is {@link Settings}. */
-export function settings<Shape extends z.ZodRawShape>(shape: Shape, rule: Rule = () => []) {
+export function settings<Shape extends z.ZodRawShape>(
+  shape: Shape,
+  rule: Rule = () => [],
+  expectation: Expectation | null = null,
+) {
   const names = Object.entries(shape).map(([key, schema]) => [key, programName(key, schema)] as const);
-  return withRule(z.strictObject(shape), rule).transform((value) => {
+  const schema = withRule(z.strictObject(shape), rule);
+  if (expectation) setting(schema, expectation);
+  return schema.transform((value) => {
     const values: Readonly<Record<string, unknown>> = value;
     // One entry per key of the shape, named as the type says.
     return Object.fromEntries(names.map(([key, name]) => [name, values[key] ?? null])) as Settings<Shape>;

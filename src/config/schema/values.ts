@@ -45,7 +45,10 @@ export function postgresUrl(options: { readonly allowEmbedded: boolean }) {
   return text({ expects, hint, pattern, isSecret: true }, (value) => {
     if (value === "embedded") return !options.allowEmbedded;
     if (isReference(value)) return false;
-    if (!/^postgres(?:ql)?:/.test(value)) return true;
+    if (!/^postgres(?:ql)?:/.test(value)) {
+      const isMisspelled = options.allowEmbedded && suggest(value, ["embedded"]) !== null;
+      return isMisspelled ? { message: `must be ${expects}`, hint: "did you mean embedded?" } : true;
+    }
     const literal = maskReferences(value, MASK);
     const problem = problemOfPostgresUrl(literal);
     if (problem) return problem === unescaped ? literalPassword : problem;
