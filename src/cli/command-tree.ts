@@ -3,6 +3,7 @@ import { type Act, addCommands } from "./commands.ts";
 import { helpByCommand } from "./examples.ts";
 import { UsageError } from "./failure.ts";
 import { docsPath, programName, readVersion } from "./package.ts";
+import { ENVIRONMENTS } from "../config/hints.ts";
 import { logLevels } from "../config/schema/document.ts";
 
 /** Creates the command line: all commands with their options, examples and page. Throws instead of ending the process. */
@@ -85,6 +86,24 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
   verify: "check",
 };
 
+/** Forms of values that need a flag. */
+const FLAGS = { "--source-key": /^[a-z]\w*\/\S+$/u, "--pid": /^p-\w+$/u, "--email": /^\S+@\S+$/u };
+
+/** Suggestion for a wrong command line; undefined for none. */
+function meantBy({ options }: Command, text: string): string | undefined {
+  const [, kind, name = ""] = /^unknown (command|option) '(?:--)?([\w-]+)/u.exec(text) ?? [];
+  if (kind === "option" && ENVIRONMENTS.test(name)) {
+    return "Write one file per environment, and choose it with --config.";
+  }
+  const given = / but got \d+: ([^]*)$/u.exec(text)?.[1] ?? "";
+  const flag = Object.entries(FLAGS).find(
+    ([long, form]) => form.test(given) && options.some((one) => one.long === long),
+  )?.[0];
+  const command = kind === "command" ? OTHER_NAMES[name] : undefined;
+  const other = flag ? `${flag} ${given.includes("@") ? "…" : given}` : command;
+  return other && `Did you mean ${other}?`;
+}
+
 /** Explains a wrong command line, and names the command, option or help that was probably meant. */
 export function usageErrorOf(program: Command, argv: readonly string[], error: CommanderError): UsageError {
   const command = findCommand(program, argv);
@@ -99,8 +118,11 @@ export function usageErrorOf(program: Command, argv: readonly string[], error: C
   }
   const [, text = "", similar] =
     /^(?:error: )?([^]*?)\.?(?:\n\((Did you mean [^]*)\))?$/u.exec(error.message) ?? [];
-  const other = OTHER_NAMES[/^unknown command '(.*)'/u.exec(text)?.[1] ?? ""];
-  const meant = other === undefined ? similar : `Did you mean ${other}?`;
-  const sentence = `${text.charAt(0).toUpperCase()}${text.slice(1).replaceAll("\n", " ")}.`;
+  const meant = meantBy(command, text) ?? similar;
+  // Arguments, and values of options, may be personal data.
+  const shown = text
+    .replace(/( but got \d+): [^]*$/u, "$1")
+    .replace(/^(unknown option '[^=]*)=[^]*$/u, "$1'");
+  const sentence = `${shown.charAt(0).toUpperCase()}${shown.slice(1).replaceAll("\n", " ")}.`;
   return new UsageError([sentence, ...(meant === undefined ? [] : [meant]), help].join(" "));
 }

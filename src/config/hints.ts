@@ -122,8 +122,8 @@ function discriminators(root: Schema, path: Path, value: unknown): readonly stri
   return optionsOf(parent).map((option) => String(discriminatorOf(option, parent.def.discriminator)));
 }
 
-/** Sections in which other programs keep several environments in one file. */
-const ENVIRONMENTS = /^(?:profiles?|targets?|env(?:ironment)?s?|dev|prod|production|staging)$/i;
+/** Names under which other programs keep several environments in one file. */
+export const ENVIRONMENTS = /^(?:profiles?|targets?|env(?:ironment)?s?|dev|prod|production|staging)$/i;
 
 function unknownKey(root: Schema, path: Path, tree: unknown, key: string): SettingProblem {
   const schema = schemaAt(root, path, tree);
