@@ -81,6 +81,15 @@ export class UntrustedAddressError extends Error {
   }
 }
 
+/** A request of an object store without a response. */
+export class UnreachableError extends Error {
+  override readonly name = "UnreachableError";
+  constructor(url: string, cause: unknown) {
+    const reason = codeOf(cause instanceof Error ? cause.cause : null) ?? "no response";
+    super(`${new URL(url).host} can't be reached (${reason})`, { cause });
+  }
+}
+
 export const isMissingFile = (error: unknown) =>
   (error instanceof StorageError && error.status === 404) || codeOf(error) === "ENOENT";
 
@@ -255,6 +264,8 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
       // The keys must not follow; undici leaves out the token at another host.
       redirect: isWeb(protocol) ? "follow" : "manual",
       signal: AbortSignal.timeout(TRANSFER_TIMEOUT_MS),
+    }).catch((error: unknown) => {
+      throw new UnreachableError(url, error);
     });
     if (isWeb(protocol)) trusted(response.url);
     if (response.ok) return response;

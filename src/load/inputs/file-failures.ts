@@ -7,7 +7,7 @@ import {
   type Problem,
   StopRunError,
 } from "../../errors.ts";
-import { StorageError, UntrustedAddressError } from "../../object-store.ts";
+import { StorageError, UnreachableError, UntrustedAddressError } from "../../object-store.ts";
 import { settingOf } from "./columns.ts";
 import { type FileFault, type InputFile, NOT_UTF8 } from "./files.ts";
 import type { InputSource } from "./input.ts";
@@ -36,10 +36,10 @@ export function explainFiles(error: unknown, input: InputSource, files: readonly
       ? stopped(`${message}. Run again later.`)
       : refused(message, "Check the address, and the connection's keys, their privileges and `s3_region`.");
   }
-  if (error instanceof Error && ["fetch failed", "terminated"].includes(message)) {
-    const reason = codeOf(error.cause) ?? "no response";
-    const next = "Check the address in `table:` and the settings of its connection, then run again.";
-    return stopped(`its files can't be reached (${reason}). ${next}`);
+  if (error instanceof UnreachableError || message === "terminated") {
+    const reason = message === "terminated" ? "the connection was lost" : message;
+    const next = `Check inputs.${input.name}.${settingOf(input)}, its connection and the network, then run again.`;
+    return stopped(`${reason}. ${next}`);
   }
   if (["MODULE_NOT_FOUND", "ERR_DLOPEN_FAILED"].includes(codeOf(error) ?? "")) {
     const hint = "Install person-etl without --omit=optional, on the system and architecture that runs it.";

@@ -17,6 +17,7 @@ import {
   placeOf,
   openStorageAgent,
   StorageError,
+  UnreachableError,
   UntrustedAddressError,
   type Storage,
   type StorageOptions,
@@ -281,6 +282,10 @@ function explainIceberg(error: unknown, destination: NamedDestination): unknown 
     return error.isPassing
       ? new StopRunError("database_unreachable", `${where}: ${message}. ${later}`, { cause: error })
       : new StopRunError("destination_failed", `${where}: ${message}. ${again}`, { cause: error });
+  }
+  if (error instanceof UnreachableError) {
+    const check = `Check the s3_ settings of publish.${name}, its catalog and the network, and run again; nothing committed is lost.`;
+    return new StopRunError("database_unreachable", `${where}: ${message}. ${check}`, { cause: error });
   }
   if (
     error instanceof Error &&
