@@ -1,5 +1,5 @@
-import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { runHere } from "./support/in-process.ts";
 import { makeSetting } from "./support/setting.ts";
@@ -34,7 +34,7 @@ const LATE: readonly LateMistake[] = [
     replace: [["phones: [phone]", "phones: [phonee]"]],
     printed: [
       "inputs.customers.fields.phones (line 11): crm.customers has no column phonee.",
-      "→ Its columns are:",
+      "→ Did you mean phone? Its columns are:",
     ],
   },
   {
@@ -58,6 +58,35 @@ const LATE: readonly LateMistake[] = [
     printed: [
       "inputs.customers.table (line 10): no file matches leads.csv.",
       "→ Correct the path; relative ones start at",
+    ],
+  },
+  {
+    mistake: "a folder named as a file",
+    replace: fileInput("leads.csv"),
+    files: { "leads.csv/part-0.csv": HEADER },
+    printed: [
+      "inputs.customers.table (line 10): leads.csv is a folder.",
+      "→ Write a pattern for its files: leads.csv/*.csv.",
+    ],
+  },
+  {
+    mistake: "a file whose column has another name",
+    replace: fileInput("leads.csv"),
+    files: { "leads.csv": "id,first_name,last,e_mail\n" },
+    printed: [
+      "leads.csv, line 1, has no column last_name, email.",
+      "→ Did you mean last, e_mail? Its columns are: id, first_name, last, e_mail.",
+    ],
+  },
+  {
+    mistake: "a bucket that can't be reached",
+    replace: [
+      ...fileInput("s3://leads/a.csv"),
+      ["{ type: duckdb }", "{ type: duckdb, s3_endpoint: 'http://127.0.0.1:2' }"],
+    ],
+    code: 1,
+    printed: [
+      "The input customers can't be read: 127.0.0.1:2 can't be reached (ECONNREFUSED). Check inputs.customers.table, its connection and the network,",
     ],
   },
   {
@@ -161,7 +190,10 @@ test.for(LATE)("$mistake", async ({ replace = [], files = {}, command = ["check"
     text = text.replace(before, () => after);
   }
   await writeFile(file, text);
-  for (const [name, content] of Object.entries(files)) await writeFile(join(cwd, name), content);
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(dirname(join(cwd, name)), { recursive: true });
+    await writeFile(join(cwd, name), content);
+  }
   if (command[0] !== "check") await runHere(["migrate"], { cwd, env });
   const found = await runHere(command, { cwd, env });
   const output = `${found.stdout}${found.stderr}`.replaceAll(cwd, "FOLDER").replaceAll(/\s+/gu, " ");

@@ -205,10 +205,11 @@ describe("checkInput", () => {
       key: ["ID"],
       fields: { emails: ["Email"], first_name: ["forename"] },
     });
+    const all = "Its columns are: id, email, first_name, nicknames, updated_at.";
     expect(problems.map(({ path, hint }) => [path, hint])).toEqual([
-      ["inputs.people.key", "Column names are case-sensitive here: the column is id."],
-      ["inputs.people.fields.emails", "Column names are case-sensitive here: the column is email."],
-      ["inputs.people.fields.first_name", "Its columns are: id, email, first_name, nicknames, updated_at."],
+      ["inputs.people.key", `Did you mean id? ${all}`],
+      ["inputs.people.fields.emails", `Did you mean email? ${all}`],
+      ["inputs.people.fields.first_name", all],
     ]);
   });
 

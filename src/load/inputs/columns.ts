@@ -13,6 +13,7 @@ import {
 } from "./input.ts";
 import { enrichListFields, enrichScalarFields } from "../../schemas/enrich.ts";
 import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
+import { suggest } from "../../suggest.ts";
 
 /** Fields of the input record of each endpoint (sections 2.12 to 2.14). */
 export const fieldsTaken: Readonly<Record<LookupType, readonly string[]>> = {
@@ -295,17 +296,11 @@ function hintOf({ input, setting }: QueryStage): string {
   return `Check ${isMapped ? "the types of the mapped columns" : `the type of ${key.join(", ")}`}.`;
 }
 
-interface ColumnRules {
-  readonly find: FindColumn;
-  /** Returns a hint for a missing column. */
-  readonly suggest: (name: string, columns: readonly InputColumn[]) => string;
-}
-
 /** Problems of missing columns and misplaced lists. */
 export function columnProblems(
   input: InputSource,
   columns: readonly InputColumn[],
-  { find, suggest }: ColumnRules,
+  find: FindColumn,
 ): readonly Problem[] {
   const path = `inputs.${input.name}`;
   const where = relationName(input);
@@ -322,13 +317,18 @@ export function columnProblems(
       message: `${where} has no column ${column}.`,
       hint: /,|^-/.test(column)
         ? "Write several columns as a list: [email, work_email]."
-        : suggest(column, columns),
+        : columnsHint(
+            [column],
+            columns.map(({ name }) => name),
+          ),
     }));
   return [...missing, ...misplacedLists(input, find, path, where)];
 }
 
-export function listColumns(columns: readonly InputColumn[]): string {
-  return `Its columns are: ${columns.map(({ name }) => name).join(", ")}.`;
+/** Hint with the names of the columns, first those similar to the missing ones. */
+export function columnsHint(missing: readonly string[], names: readonly string[]): string {
+  const similar = missing.flatMap((name) => suggest(name, names) ?? []);
+  return `${similar.length === 0 ? "" : `Did you mean ${similar.join(", ")}? `}Its columns are: ${names.join(", ")}.`;
 }
 
 /** Version of the rule that hashes a content, part of every fingerprint. Another rule makes every content a new one, which is paid for again. */

@@ -6,7 +6,6 @@ import {
   columnsOfRows,
   fingerprintColumns,
   fingerprintScope,
-  listColumns,
   normalizedAddress,
   partsOf,
   partsRead,
@@ -179,7 +178,7 @@ async function checkInput(engine: InputEngine, input: InputSource): Promise<read
   }
   const { columns } = described;
   const find = finderOf(columns);
-  const problems = columnProblems(input, columns, { find, suggest: (_, all) => listColumns(all) });
+  const problems = columnProblems(input, columns, find);
   if (problems.length > 0) return problems;
   for (const stage of queryStages(input)) {
     const staged = { ...described, input: stage.input };

@@ -12,6 +12,7 @@ import {
 import { describeThisProcess, ownerOfFile, ownerPrefix, stateOfProcess } from "../../process-state.ts";
 import { StopRunError } from "../../errors.ts";
 import { quoteIdentifier, quoteLiteral } from "../db/names.ts";
+import { columnsHint } from "./columns.ts";
 import type { DuckDbConnection } from "./input.ts";
 
 /** A file of an input: a local one, or the copy of a remote one. */
@@ -180,6 +181,8 @@ async function findLocal(place: string, folder: string): Promise<readonly InputF
 /** Files to describe. */
 interface Described {
   readonly place: string;
+  /** Folder at which relative paths start. */
+  readonly folder: string;
   readonly files: readonly InputFile[];
   /** Columns that every file must have, with one type. */
   readonly needed: readonly string[];
@@ -187,9 +190,14 @@ interface Described {
 
 /** Describes files by their first lines or their schemas. */
 export async function describeFiles(described: Described, query: Query): Promise<FileTable> {
-  const { place, files } = described;
+  const { place, files, folder } = described;
   const [first] = files;
   if (!first) {
+    const found = await stat(resolve(folder, place)).catch(() => null);
+    if (found?.isDirectory()) {
+      const pattern = `${place}/*${EXTENSION.exec(place)?.[0] ?? ".csv"}`;
+      return unusable(`${place} is a folder`, `Write a pattern for its files: ${pattern}.`);
+    }
     const hint =
       "Correct the path; relative ones start at the folder of the configuration. A folder needs a pattern: leads/*.csv.";
     return unusable(`no file matches ${withoutQuery(place)}`, hint);
@@ -239,7 +247,7 @@ async function describeCsv({ files, needed }: Described, query: Query): Promise<
     // Without a header, the first line has personal data.
     const isHeader = missing.length < needed.length;
     const hint = isHeader
-      ? `Its columns are: ${names.join(", ")}.`
+      ? columnsHint(missing, names)
       : "The first line must have the names of the columns; correct the file, or `key` and `fields`.";
     return [{ message: `${file?.name}, line 1, has no column ${missing.join(", ")}`, hint }];
   });
@@ -301,8 +309,9 @@ async function describeTyped(
     const missing = needed.filter((name) => !columns.some((column) => isNamed(name)(column.name)));
     // JSON may leave out what is null.
     if (jsonFormat === null && missing.length > 0) {
-      const hint = `Its columns are: ${columns.map(({ name }) => name).join(", ")}.`;
-      faults.push({ message: `${file.name} has no column ${missing.join(", ")}`, hint });
+      const names = columns.map(({ name }) => name);
+      const message = `${file.name} has no column ${missing.join(", ")}`;
+      faults.push({ message, hint: columnsHint(missing, names) });
     }
   }
   const columns = [...found.values()].map(({ column }) => column);

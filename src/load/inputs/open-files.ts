@@ -64,11 +64,14 @@ export function openFiles(connection: DuckDbConnection): InputDatabase {
     await using cleanup = new AsyncDisposableStack();
     try {
       if (place !== null) files = await folder.find(place);
-      const session = await openSession(connection.places().folder, await folder.path(), cleanup);
+      const start = connection.places().folder;
+      const session = await openSession(start, await folder.path(), cleanup);
       const engine = engineOf(session);
       if (place === null) return await work(engine, input);
       const needed = [...new Set([...input.key, ...Object.values(input.fields).flat()])];
-      const table = await describeFiles({ place, files, needed }, (text) => engine.rows(text, {}));
+      const table = await describeFiles({ place, folder: start, files, needed }, (text) =>
+        engine.rows(text, {}),
+      );
       if (table.faults.length > 0) throw refuseFiles(input, table.faults);
       if (table.isDatabase) {
         await session.run(`ATTACH ${quoteLiteral(files[0]?.path ?? "")} AS source (READ_ONLY); USE source`);

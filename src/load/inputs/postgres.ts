@@ -7,7 +7,6 @@ import {
   columnProblems,
   fingerprintColumns,
   fingerprintScope,
-  listColumns,
   partsOf,
   queryStages,
   unreadable,
@@ -159,12 +158,6 @@ export async function keyIsUnique(session: PostgresSession, input: InputSource):
   return containsUniqueKey(input.key, await readUniqueKeys(session, input));
 }
 
-function suggestion(name: string, columns: readonly InputColumn[]): string {
-  const like = columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
-  if (like) return `Column names are case-sensitive here: the column is ${like.name}.`;
-  return listColumns(columns);
-}
-
 const WRONG_SQL = "Correct the SQL; run it in psql to locate the error.";
 
 /** Remedies by SQLSTATE. */
@@ -218,7 +211,7 @@ async function findProblems(session: PostgresSession, input: InputSource): Promi
     return [unreadable(input, error, await hintOf(session, input, codeOf(error) ?? ""))];
   }
   const find = finderOf(columns);
-  const problems = columnProblems(input, columns, { find, suggest: suggestion });
+  const problems = columnProblems(input, columns, find);
   if (problems.length > 0) return problems;
   for (const stage of queryStages(input)) {
     const query = rawSelect(stage.input, partsOf(input, "enrich", find), columns, { ranked: true });

@@ -104,7 +104,7 @@ test.concurrent("a mistake is asked again with its reason, and no other answer i
     ["Table or view", "crm.contact_backup"],
     ["did you mean crm.contacts_backup?", "2"],
     ["Key column(s), primary key [id]", "ID"],
-    ["Column names are case-sensitive here: the column is id.", ""],
+    ["Did you mean id? Its columns are: id", ""],
     ["Change a field", "email=email"],
     ["email is not a field: did you mean emails?", "city=town"],
     ["inputs.contacts_backup.fields", "phones="],

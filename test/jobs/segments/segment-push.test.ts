@@ -146,10 +146,7 @@ test("a plan of a shard leaves feeds to the first one, as a run does", async () 
 test("a query without the column is reported with the column to add", async () => {
   const { world } = await startPush();
   for (const [sql, hint] of [
-    [
-      'select pid as "Service_PID" from crm.vip',
-      "Column names are case-sensitive here: the column is Service_PID.",
-    ],
+    ['select pid as "Service_PID" from crm.vip', "Did you mean Service_PID? Its columns are: Service_PID."],
     ["select pid, pid as other from crm.vip", "Its columns are: pid, other."],
   ] as const) {
     world.configure(configOf(`\n  vip_push: { type: segment_push, name: VIP, sql: '${sql}' }`));
