@@ -155,7 +155,7 @@ async function takeAnswer(
   notes: string[],
 ): Promise<Draft> {
   if ((await question.text(draft)) === null) return draft;
-  const refuse = (reason: string) => new UsageError([...notes, reason].join(" "));
+  const refuse = (reason: string) => new UsageError([...notes, reason].join("\n✗ "));
   if (given === undefined && question.unanswered) throw refuse(question.unanswered(draft));
   const reading = await question.read(given ?? question.proposal(draft), draft);
   let next: Draft;

@@ -98,6 +98,10 @@ function readTable(reply: string, draft: Draft, name: string | undefined): Readi
     found === null ? unread : { key: proposeKey(found)?.value ?? [], fields: proposeFields(found).fields };
   const next = withAnswers(draft, { table, input: name ?? inputNameOf(table), ...proposed });
   if (same.length > 1) return { refused: `Several tables are named ${reply}: write ${same.join(" or ")}.` };
+  if (found === null && draft.answers.connection === null && isFileName(reply)) {
+    const hint = `name a table, such as crm.customers, then add the file with \`person-etl init --add-input ${reply}\``;
+    return { refused: `${reply} is a file, not a table or view.\n  → ${hint}` };
+  }
   if (source === null || found !== null || (isSample && meant === null)) return { draft: next };
   const hint = meant === null ? "" : `\n  → did you mean ${meant}?`;
   return {

@@ -206,7 +206,7 @@ test("without a terminal, init takes key and fields from the table", async () =>
   const empty = await runHereJson([...flags, "--table", "nothing", "--key", "a"], cwd);
   expect(empty.document.error?.message).toContain("No column was recognized");
   const unset = await runHereJson(["init", "--warehouse-url-env", "NOT_SET", "--table", "t"], cwd);
-  expect(unset.document.error?.message).toMatch(/^NOT_SET isn't set here.* No column was recognized/u);
+  expect(unset.document.error?.message).toMatch(/^NOT_SET isn't set here.*\n✗ No column was recognized/u);
   expect(await readdir(cwd)).toEqual([]);
   const { code } = await runHereJson([...flags, "--table", 'crm."Kunden Stamm"'], cwd);
   expect(code).toBe(0);
@@ -296,5 +296,21 @@ test("--add-input with a file proposes its mapping, and adds a connection that r
     /key: "Lead ID" .*\n.*\n {8}fields: .*\n {12}first_name: Vorname\n {12}last_name: Nachname\n/u,
   );
   const missing = await runHereJson(["init", "--add-input", "gone.csv"], cwd);
-  expect(missing.document.error?.message).toContain("no file matches gone.csv");
+  expect(missing.document.error?.message?.split("\n")).toEqual([
+    expect.stringContaining("no file matches gone.csv"),
+    expect.stringContaining("  → Correct the path"),
+    expect.stringContaining("✗ No column was recognized"),
+  ]);
+});
+
+test("--table with a file says how a file is added, and writes nothing", async () => {
+  const cwd = await makeFolder({ "leads.csv": "id,email\n1,a@example.com\n" });
+  for (const rest of [[], ["--key", "id", "--field", "emails=email"]]) {
+    const { code, document } = await runHereJson(["init", "--table", "leads.csv", ...rest], cwd);
+    expect(code).toBe(2);
+    expect(document.error?.message).toBe(
+      "leads.csv is a file, not a table or view.\n  → name a table, such as crm.customers, then add the file with `person-etl init --add-input leads.csv`",
+    );
+  }
+  expect(await readdir(cwd)).toEqual(["leads.csv"]);
 });
