@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
+import type { buildConnector, Dispatcher, Pool, RequestInit, Response } from "undici";
 import { adviceFor } from "./advice.ts";
 import { codeOf, FixConfigurationError, messageOf } from "./errors.ts";
 
@@ -10,6 +10,14 @@ interface AgentOptions {
   readonly connectTimeoutMs: number;
   /** PEM file of the only trusted authorities; null for those of Node.js and NODE_EXTRA_CA_CERTS. */
   readonly caFile?: string | null;
+}
+
+/** Connections to other machines. They and undici, whose loading takes a tenth of a short command's time, are opened at the first request. */
+export interface Agent {
+  fetch(url: string, init: RequestInit): Promise<Response>;
+  request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData>;
+  /** Waits for requests in flight. */
+  close(): Promise<void>;
 }
 
 /** Failure to connect: the request was not sent. */
@@ -33,25 +41,42 @@ const PROXIES = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"];
  * Opens connections to other machines, tunneled through the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name, if any.
  * Verifies certificates, whatever the environment says.
  */
-export function openAgent(options: AgentOptions): Dispatcher {
+export function openAgent(options: AgentOptions): Agent {
   const { connections, connectTimeoutMs, caFile = null } = options;
   for (const name of PROXIES) refuseUnusableProxy(name, process.env[name]);
   const verified = { rejectUnauthorized: true, allowH2: false, timeout: connectTimeoutMs };
   const trusting = { ...verified, ...(caFile === null ? {} : { ca: readCertificates(caFile) }) };
-  return new EnvHttpProxyAgent({
-    connections,
-    pipelining: 1,
-    allowH2: false,
-    connect: buildConnector(trusting),
-    requestTls: trusting,
-    proxyTls: verified,
-    proxyTunnel: true,
-    noProxy: unproxied(),
-    // The options that this agent completes, by undici's types any object.
-    factory: (origin, completed: Pool.Options) =>
-      new Pool(origin, { ...completed, connect: marking(completed.connect as buildConnector.connector) }),
-    clientFactory: (proxy, completed) => new Pool(proxy, { ...completed, headersTimeout: connectTimeoutMs }),
-  });
+  let opened: Promise<Dispatcher> | null = null;
+  const open = async () => {
+    const { buildConnector, EnvHttpProxyAgent, Pool } = await import("undici");
+    return new EnvHttpProxyAgent({
+      connections,
+      pipelining: 1,
+      allowH2: false,
+      connect: buildConnector(trusting),
+      requestTls: trusting,
+      proxyTls: verified,
+      proxyTunnel: true,
+      noProxy: unproxied(),
+      // The options that this agent completes, by undici's types any object.
+      factory: (origin, completed: Pool.Options) =>
+        new Pool(origin, { ...completed, connect: marking(completed.connect as buildConnector.connector) }),
+      clientFactory: (proxy, completed) => new Pool(proxy, { ...completed, headersTimeout: connectTimeoutMs }),
+    });
+  };
+  const dispatcher = () => (opened ??= open());
+  return {
+    async fetch(url, init) {
+      const { fetch } = await import("undici");
+      return await fetch(url, { ...init, dispatcher: await dispatcher() });
+    },
+    request: async (request) => (await dispatcher()).request(request),
+    async close() {
+      const last = opened;
+      opened = null;
+      await (await last)?.close();
+    },
+  };
 }
 
 /**

@@ -6,9 +6,9 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
-import { type BodyInit, type Dispatcher, fetch, type Response } from "undici";
+import type { BodyInit, Response } from "undici";
 import { codeOf } from "./errors.ts";
-import { openAgent } from "./http-agent.ts";
+import { type Agent, openAgent } from "./http-agent.ts";
 
 /** A secret that is read when it is needed. */
 export interface SecretValue {
@@ -97,7 +97,7 @@ export const isMissingFile = (error: unknown) =>
 export function openStorage(
   options: StorageOptions,
   granted: Readonly<Record<string, string>>,
-  agent: Dispatcher,
+  agent: Agent,
 ): Storage {
   const objects = objectStore(options, granted, agent);
   const localPath = (address: string) => localPathIn(options.localFolder, address);
@@ -170,7 +170,7 @@ async function sync(path: string, mode?: number): Promise<void> {
 }
 
 /** Opens the connections that stores share. */
-export function openStorageAgent(): Dispatcher {
+export function openStorageAgent(): Agent {
   return openAgent({ connections: 8, connectTimeoutMs: CONNECT_TIMEOUT_MS });
 }
 
@@ -201,7 +201,7 @@ interface StorageRequest {
 }
 
 /** The XML interface of S3, which GCS has, too. */
-function objectStore(options: StorageOptions, granted: Readonly<Record<string, string>>, agent: Dispatcher) {
+function objectStore(options: StorageOptions, granted: Readonly<Record<string, string>>, agent: Agent) {
   async function keysOf() {
     const [own, ownSecret] = [await options.accessKeyId?.read(), await options.secretAccessKey?.read()];
     if (own && ownSecret) return { accessKeyId: own, secretAccessKey: ownSecret };
@@ -256,11 +256,10 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
     const url = urlOf(address, query);
     const { protocol } = partsOf(address);
     const headers = await signed(method, url, protocol);
-    const response = await fetch(url, {
+    const response = await agent.fetch(url, {
       method,
       headers,
       body: body ?? null,
-      dispatcher: agent,
       // The keys must not follow; undici leaves out the token at another host.
       redirect: isWeb(protocol) ? "follow" : "manual",
       signal: AbortSignal.timeout(TRANSFER_TIMEOUT_MS),

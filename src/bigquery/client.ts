@@ -2,9 +2,9 @@ import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import type { BigQuery } from "@google-cloud/bigquery";
 import type { AuthClient } from "google-auth-library";
-import { type Dispatcher, fetch, Headers, type RequestInit, type Response } from "undici";
+import type { RequestInit, Response } from "undici";
 import { codeOf } from "../errors.ts";
-import { openAgent, proxyOf } from "../http-agent.ts";
+import { type Agent, openAgent, proxyOf } from "../http-agent.ts";
 import { observe, type OutageReport } from "../outage-report.ts";
 import { BigQueryFailure, isTransient } from "./failure.ts";
 
@@ -104,7 +104,7 @@ export function openClient(options: ClientOptions): Client {
           for (const [name, value] of await untilStopped(token, signal)) headers.set(name, value);
         }
         const ends = [init.signal ?? AbortSignal.timeout(TIMEOUT_MS), ...(signal ? [signal] : [])];
-        return await fetch(url, { ...init, signal: AbortSignal.any(ends), headers, dispatcher: agent });
+        return await agent.fetch(url, { ...init, signal: AbortSignal.any(ends), headers });
       } catch (error) {
         signal?.throwIfAborted();
         throw failureOf(error);
@@ -193,7 +193,7 @@ export function pauseMs(attempt: number): number {
 
 async function connect(
   options: ClientOptions,
-  to: { readonly host: string; readonly isEmulator: boolean; readonly agent: Dispatcher },
+  to: { readonly host: string; readonly isEmulator: boolean; readonly agent: Agent },
 ): Promise<BigQuery> {
   const { BigQuery: Google } = await import("@google-cloud/bigquery");
   const authClient = to.isEmulator ? await noCredentials() : await credentialsOf(options, to.agent);
@@ -215,7 +215,7 @@ async function noCredentials(): Promise<AuthClient> {
 
 async function credentialsOf(
   { credentialsFile, impersonate }: ClientOptions,
-  agent: Dispatcher,
+  agent: Agent,
 ): Promise<AuthClient> {
   const { Impersonated } = await import("google-auth-library");
   if (impersonate === null) return authOf(credentialsFile, SCOPE, agent);
@@ -227,7 +227,7 @@ async function credentialsOf(
 async function authOf(
   credentialsFile: string | null,
   scopes: string,
-  agent: Dispatcher,
+  agent: Agent,
 ): Promise<AuthClient> {
   const { GoogleAuth, JWT } = await import("google-auth-library");
   const transporterOptions = { fetchImplementation: fetchThrough(agent) };
@@ -248,10 +248,10 @@ async function authOf(
 }
 
 /** Requests for tokens take the same way as all others. */
-function fetchThrough(agent: Dispatcher): typeof globalThis.fetch {
+function fetchThrough(agent: Agent): typeof globalThis.fetch {
   // undici's types and those of Node.js describe the same interface.
   return ((url: string, init: RequestInit) =>
-    fetch(url, { ...init, dispatcher: agent })) as unknown as typeof globalThis.fetch;
+    agent.fetch(url, init)) as unknown as typeof globalThis.fetch;
 }
 
 function sendOnce(

@@ -1,5 +1,4 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { request } from "undici";
 import { adviceFor } from "../advice.ts";
 import type { AlertsConfig, Config, JobConfig } from "../config/config.ts";
 import {
@@ -255,10 +254,11 @@ export async function postToWebhook(
 }
 
 async function postOnce(url: URL, body: string): Promise<void> {
-  const dispatcher = openAgent({ connections: 1, connectTimeoutMs: TIMEOUT_MS });
+  const agent = openAgent({ connections: 1, connectTimeoutMs: TIMEOUT_MS });
   try {
-    const response = await request(url, {
-      dispatcher,
+    const response = await agent.request({
+      origin: url.origin,
+      path: `${url.pathname}${url.search}`,
       method: "POST",
       body,
       headers: { "content-type": "application/json" },
@@ -271,7 +271,7 @@ async function postOnce(url: URL, body: string): Promise<void> {
       throw new WebhookError(`http_${response.statusCode}`);
     }
   } finally {
-    await dispatcher.destroy();
+    await agent.close();
   }
 }
 

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import { fetch } from "undici";
 import { openClient } from "../../src/bigquery/client.ts";
 import { fixedSecret } from "../../src/config/secrets.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
@@ -162,7 +161,7 @@ test.each([
     vi.stubEnv("NO_PROXY", noProxy);
     const agent = openAgent({ connections: 1, connectTimeoutMs: 1000 });
     onTestFinished(() => agent.close());
-    await expect(fetch(`https://${host}`, { dispatcher: agent })).rejects.toThrow("fetch failed");
+    await expect(agent.fetch(`https://${host}`, {})).rejects.toThrow("fetch failed");
     expect(proxy.asked).toHaveLength(isProxied ? 1 : 0);
     expect(proxyOf(`https://${host}`)).toBe(isProxied ? proxy.url : null);
   },

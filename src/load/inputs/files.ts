@@ -1,7 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { glob, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import type { Dispatcher } from "undici";
 import {
   isMissingFile,
   openStorage,
@@ -63,14 +62,13 @@ const LISTED_MS = 60_000;
 /** Opens the folder of a connection, with copies of remote files and DuckDB's temporary files. */
 export function openFileFolder(connection: DuckDbConnection) {
   const { folder, scratch } = connection.places();
-  let agent: Dispatcher | null = null;
+  const agent = openStorageAgent();
   let own: Promise<string> | null = null;
   const listed = new Map<
     string,
     { readonly untilMs: number; readonly files: Promise<readonly InputFile[]> }
   >();
-  const storage = (): Storage =>
-    openStorage({ localFolder: null, ...connection }, {}, (agent ??= openStorageAgent()));
+  const storage = (): Storage => openStorage({ localFolder: null, ...connection }, {}, agent);
 
   async function create(): Promise<string> {
     const ourselves = await describeThisProcess();
@@ -141,7 +139,7 @@ export function openFileFolder(connection: DuckDbConnection) {
     },
     async close(): Promise<void> {
       if (own) await rm(await own, { recursive: true, force: true });
-      await agent?.close();
+      await agent.close();
     },
   };
 }

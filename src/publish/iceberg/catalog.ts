@@ -1,5 +1,4 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { type Dispatcher, fetch } from "undici";
 import { codeOf } from "../../errors.ts";
 import { openAgent } from "../../http-agent.ts";
 import type { SecretValue } from "../../object-store.ts";
@@ -110,15 +109,13 @@ const networkCodeOf = (error: unknown) =>
 /** Opens a client of an Iceberg REST catalog; connects at the first request. */
 export function openCatalog(options: CatalogOptions): RestCatalog {
   const base = options.catalog.replace(/\/+$/u, "");
-  let agent: Dispatcher | null = null;
+  const agent = openAgent({ connections: 4, connectTimeoutMs: CONNECT_TIMEOUT_MS });
   let settings: Promise<WarehouseSettings> | null = null;
   let exchanged: { readonly token: string; readonly untilMs: number } | null = null;
 
   async function send(method: string, url: string, headers: Record<string, string>, body: string | null) {
-    agent ??= openAgent({ connections: 4, connectTimeoutMs: CONNECT_TIMEOUT_MS });
-    const dispatcher = agent;
     const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS);
-    const work = () => fetch(url, { method, headers, body, dispatcher, redirect: "error", signal });
+    const work = () => agent.fetch(url, { method, headers, body, redirect: "error", signal });
     const response = await observe(options.outage, networkCodeOf, work, ANSWER_TIMEOUT_MS);
     const text = await response.text();
     if (!response.ok) throw failureOf(response.status, `${method} ${url}`, text);
@@ -309,11 +306,7 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
       await inWarehouse("POST", "transactions/commit", { "table-changes": updates });
     },
 
-    async close() {
-      const last = agent;
-      agent = null;
-      await last?.close();
-    },
+    close: () => agent.close(),
   };
 }
 

@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Dispatcher } from "undici";
 import { codeOf, FixConfigurationError, JobLockedError, messageOf, StopRunError } from "../../errors.ts";
 import { lockFile } from "../../process-state.ts";
 import type { PublishedTable } from "../destination.ts";
@@ -75,7 +74,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
   const scratch = join(folder, `${name}.duckdb`);
   const staging = join(folder, `${name}.staged`);
   const copies = join(folder, `${name}.tmp`);
-  let agent: Dispatcher | null = null;
+  const agent = openStorageAgent();
   let opened: Promise<DuckSession> | null = null;
   let lock: Awaited<ReturnType<typeof lockFile>> = null;
   /** Files that the attempt wrote into tables' folders, with the storage that they are in. */
@@ -85,7 +84,6 @@ export function openWorkspace(target: IcebergTarget): Workspace {
     name: table.name,
   });
   function storageOf(config: Readonly<Record<string, string>>): Storage {
-    agent ??= openStorageAgent();
     const storage = openStorage(target, config, agent);
     return {
       ...storage,
@@ -185,7 +183,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
 
   /** Time by the clock of the object store, at most that of this machine: the age of files is measured by both. */
   async function storageTime({ metadata, config }: LoadedTable): Promise<number> {
-    const storage = openStorage(target, config, (agent ??= openStorageAgent()));
+    const storage = openStorage(target, config, agent);
     const folder = `${folderOf(metadata)}/metadata`;
     const address = `${folder}/${randomBytes(8).toString("hex")}.clock`;
     await storage.write(address, Buffer.alloc(0));
@@ -226,9 +224,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
       lock?.release();
       lock = null;
       await catalog.close();
-      const connections = agent;
-      agent = null;
-      await connections?.close();
+      await agent.close();
     },
   };
 }
