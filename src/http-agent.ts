@@ -61,7 +61,8 @@ export function openAgent(options: AgentOptions): Agent {
       // The options that this agent completes, by undici's types any object.
       factory: (origin, completed: Pool.Options) =>
         new Pool(origin, { ...completed, connect: marking(completed.connect as buildConnector.connector) }),
-      clientFactory: (proxy, completed) => new Pool(proxy, { ...completed, headersTimeout: connectTimeoutMs }),
+      clientFactory: (proxy, completed) =>
+        new Pool(proxy, { ...completed, headersTimeout: connectTimeoutMs }),
     });
   };
   const dispatcher = () => (opened ??= open());

@@ -1,3 +1,8 @@
+/** Log levels, from most verbose to silent. */
+export const logLevels = ["trace", "debug", "info", "warn", "error", "silent"] as const;
+
+export type LogLevel = (typeof logLevels)[number];
+
 /** Logger: an event name, and fields that never contain personal data or secrets. */
 export interface Log {
   debug(fields: object, event: string): void;

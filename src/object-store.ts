@@ -256,16 +256,18 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
     const url = urlOf(address, query);
     const { protocol } = partsOf(address);
     const headers = await signed(method, url, protocol);
-    const response = await agent.fetch(url, {
-      method,
-      headers,
-      body: body ?? null,
-      // The keys must not follow; undici leaves out the token at another host.
-      redirect: isWeb(protocol) ? "follow" : "manual",
-      signal: AbortSignal.timeout(TRANSFER_TIMEOUT_MS),
-    }).catch((error: unknown) => {
-      throw new UnreachableError(url, error);
-    });
+    const response = await agent
+      .fetch(url, {
+        method,
+        headers,
+        body: body ?? null,
+        // The keys must not follow; undici leaves out the token at another host.
+        redirect: isWeb(protocol) ? "follow" : "manual",
+        signal: AbortSignal.timeout(TRANSFER_TIMEOUT_MS),
+      })
+      .catch((error: unknown) => {
+        throw new UnreachableError(url, error);
+      });
     if (isWeb(protocol)) trusted(response.url);
     if (response.ok) return response;
     const code = /<Code>(\w+)<\/Code>/u.exec(await response.text())?.[1] ?? "";

@@ -46,3 +46,6 @@ export function editDistance(a: string, b: string): number {
   }
   return last.at(-1) ?? 0;
 }
+
+/** Names under which other programs keep several environments in one file. */
+export const ENVIRONMENTS = /^(?:profiles?|targets?|env(?:ironment)?s?|dev|prod|production|staging)$/i;

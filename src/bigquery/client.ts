@@ -224,11 +224,7 @@ async function credentialsOf(
 }
 
 /** Credentials of a service account's key file, or the application default ones. */
-async function authOf(
-  credentialsFile: string | null,
-  scopes: string,
-  agent: Agent,
-): Promise<AuthClient> {
+async function authOf(credentialsFile: string | null, scopes: string, agent: Agent): Promise<AuthClient> {
   const { GoogleAuth, JWT } = await import("google-auth-library");
   const transporterOptions = { fetchImplementation: fetchThrough(agent) };
   if (credentialsFile === null)
@@ -250,8 +246,7 @@ async function authOf(
 /** Requests for tokens take the same way as all others. */
 function fetchThrough(agent: Agent): typeof globalThis.fetch {
   // undici's types and those of Node.js describe the same interface.
-  return ((url: string, init: RequestInit) =>
-    agent.fetch(url, init)) as unknown as typeof globalThis.fetch;
+  return ((url: string, init: RequestInit) => agent.fetch(url, init)) as unknown as typeof globalThis.fetch;
 }
 
 function sendOnce(

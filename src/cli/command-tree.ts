@@ -3,8 +3,8 @@ import { type Act, addCommands } from "./commands.ts";
 import { helpByCommand } from "./examples.ts";
 import { UsageError } from "./failure.ts";
 import { docsPath, programName, readVersion } from "./package.ts";
-import { ENVIRONMENTS } from "../config/hints.ts";
-import { logLevels } from "../config/schema/document.ts";
+import { logLevels } from "../log.ts";
+import { ENVIRONMENTS } from "../suggest.ts";
 
 /** Creates the command line: all commands with their options, examples and page. Throws instead of ending the process. */
 export function createProgram(act: Act, writeOut: (text: string) => void = () => {}): Command {

@@ -2,10 +2,9 @@ import type { WriteStream } from "node:tty";
 import { styleText } from "node:util";
 import pino from "pino";
 import { isSystemError, UsageError } from "./failure.ts";
-import type { LogLevel } from "../config/config.ts";
 import { codeOf, isOwnError, languageOwnMessage } from "../errors.ts";
 import { count } from "../figures.ts";
-import type { Log } from "../log.ts";
+import type { Log, LogLevel } from "../log.ts";
 
 /** Cell of a table: a number gets thousands separators, null is blank. */
 type Cell = string | number | null;

@@ -13,11 +13,10 @@ import {
   type Scrubber,
   wrapLines,
 } from "./output.ts";
-import type { LogLevel } from "../config/config.ts";
 import { codeOf } from "../errors.ts";
 import { count, durationText } from "../figures.ts";
 import type { Progress } from "../jobs/services.ts";
-import type { Log } from "../log.ts";
+import type { Log, LogLevel } from "../log.ts";
 
 /** Options of all commands, allowed before or after the command's name. */
 export interface GlobalOptions {

@@ -1,16 +1,17 @@
 import { dirname, join, resolve } from "node:path";
 import type { z } from "zod";
 import type { Problem } from "../errors.ts";
+import type { LogLevel } from "../log.ts";
 import type { MoneyBudget, Price } from "../money.ts";
 import { dependenciesOf, type Reference } from "./references.ts";
-import type { ConfigDocument, LogLevel } from "./schema/document.ts";
+import type { ConfigDocument } from "./schema/document.ts";
 import type { inputs, NamedSearch, SqlSource, TableSource } from "./schema/inputs.ts";
 import type { CommonJob } from "./schema/jobs.ts";
 import type { Secrets } from "./secrets.ts";
 import { valueAt } from "./schema/settings.ts";
 import type { TestTimes } from "./settings.ts";
 
-export type { LogLevel, Prices } from "./schema/document.ts";
+export type { Prices } from "./schema/document.ts";
 export type { InputField, SqlSource, TableSource } from "./schema/inputs.ts";
 
 /** The whole configuration: validated, linked, with defaults, and with references instead of secrets. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { foundText, type SettingProblem, type Path, type Problems, textOf } from "./problems.ts";
-import { suggest } from "../suggest.ts";
+import { ENVIRONMENTS, suggest } from "../suggest.ts";
 import {
   discriminatorOf,
   type Expectation,
@@ -121,9 +121,6 @@ function discriminators(root: Schema, path: Path, value: unknown): readonly stri
   if (!(parent instanceof z.ZodDiscriminatedUnion) || parent.def.discriminator !== path.at(-1)) return [];
   return optionsOf(parent).map((option) => String(discriminatorOf(option, parent.def.discriminator)));
 }
-
-/** Names under which other programs keep several environments in one file. */
-export const ENVIRONMENTS = /^(?:profiles?|targets?|env(?:ironment)?s?|dev|prod|production|staging)$/i;
 
 function unknownKey(root: Schema, path: Path, tree: unknown, key: string): SettingProblem {
   const schema = schemaAt(root, path, tree);

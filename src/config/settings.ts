@@ -1,8 +1,8 @@
 import { dirname, resolve } from "node:path";
 import { foundText, type Problems } from "./problems.ts";
+import { type LogLevel, logLevels } from "../log.ts";
 import { suggest } from "../suggest.ts";
 import type { Environment } from "./variables.ts";
-import { type LogLevel, logLevels } from "./schema/document.ts";
 
 /** Path of the configuration file: `--config`, else PERSON_ETL_CONFIG, else `config.yaml`. */
 export function locateConfig(flag: string | undefined, env: Environment): string {

@@ -29,6 +29,7 @@ import { METERED_SEARCH } from "../../schemas/ledger.ts";
 import { lookupEndpoints } from "../../schemas/registry.ts";
 import { resolveEndpoint } from "../../schemas/resolve.ts";
 import { validateEmailsEndpoint } from "../../schemas/validate-emails.ts";
+import { logLevels } from "../../log.ts";
 import type { NestedProblem } from "../problems.ts";
 import { amountOf, LARGEST_AMOUNT, type Price } from "../../money.ts";
 
@@ -359,11 +360,6 @@ const sandbox = settings({
   seed: wholeNumber(0, 2 ** 32 - 1).default(1),
   people: wholeNumber(1, 100_000_000).default(100_000),
 });
-
-/** Log levels, from most verbose to silent. */
-export const logLevels = ["trace", "debug", "info", "warn", "error", "silent"] as const;
-
-export type LogLevel = (typeof logLevels)[number];
 
 /** Sections that don't depend on the job types. */
 const sections = {
