@@ -133,9 +133,7 @@ test("a commit that failed is no success, and the next attempt leaves none of it
   await publish(change({ p1: "Before" }));
   for (const status of [0, 500, 400]) {
     catalog.commits.push(() => status);
-    await expect(publish(change({ p1: `Lost ${status}` }))).rejects.toThrow(
-      /fetch failed|can't be reached|returned \d/u,
-    );
+    await expect(publish(change({ p1: `Lost ${status}` }))).rejects.toThrow(/fetch failed|returned \d/u);
     expect(await names()).toEqual(["Before"]);
   }
   await publish(change({ p1: "After" }));

@@ -293,6 +293,21 @@ test("a bucket in another region is named as the reason", async () => {
   await agent.close();
 });
 
+test("a bucket that can't be reached is named by its host", async () => {
+  const agent = openStorageAgent();
+  const storage = openStorage({ ...noKeys, s3Endpoint: "http://127.0.0.1:2" }, {}, agent);
+  const destination = openIcebergDestination(targetAt("http://127.0.0.1:2"));
+  onTestFinished(() => destination.close());
+  const failure = await storage.read("s3://bucket/x").catch((error: unknown) => destination.explain(error));
+  expect(failure).toMatchObject({
+    code: "database_unreachable",
+    message: expect.stringContaining(
+      "127.0.0.1:2 can't be reached (ECONNREFUSED). Check the s3_ settings of publish.",
+    ),
+  });
+  await agent.close();
+});
+
 test("keys of the catalog that expire during a publication are no wrong keys", async () => {
   const { url } = await serve(() => ({ status: 403, body: "<Code>ExpiredToken</Code>" }));
   const agent = openStorageAgent();
