@@ -93,7 +93,7 @@ const FLAGS = { "--source-key": /^[a-z]\w*\/\S+$/u, "--pid": /^p-\w+$/u, "--emai
 function meantBy({ options }: Command, text: string): string | undefined {
   const [, kind, name = ""] = /^unknown (command|option) '(?:--)?([\w-]+)/u.exec(text) ?? [];
   if (kind === "option" && ENVIRONMENTS.test(name)) {
-    return "Write one file per environment, and choose it with --config.";
+    return "Write one file per environment, and choose it with --config prod.yaml.";
   }
   const given = / but got \d+: ([^]*)$/u.exec(text)?.[1] ?? "";
   const flag = Object.entries(FLAGS).find(

@@ -124,10 +124,13 @@ function discriminators(root: Schema, path: Path, value: unknown): readonly stri
 
 function unknownKey(root: Schema, path: Path, tree: unknown, key: string): SettingProblem {
   const schema = schemaAt(root, path, tree);
-  const known = keysOf(schema && optionFor(schema, valueAt(tree, path)));
+  const mapping = schema && optionFor(schema, valueAt(tree, path));
+  const known = keysOf(mapping);
   const message = path.length === 0 ? "is not a setting" : `is not a setting of ${textOf(path)}`;
   const meant = suggest(key, known);
   if (meant !== null) return { message, hint: `did you mean ${meant}?` };
+  const own = mapping && expectationOf(mapping)?.hint;
+  if (own) return { message, hint: own };
   const types = typesWith(schema, key);
   if (types.length > 0) return { message, hint: `it belongs to type ${types.join(", ")}` };
   const others = keyPaths(root).filter((other) => other.path.at(-1) === key);

@@ -26,9 +26,9 @@ test.for([
   [["run", "--dryrun"], "Unknown option '--dryrun'. Did you mean --dry-run?"],
   [
     ["run", "--env", "prod"],
-    "Unknown option '--env'. Write one file per environment, and choose it with --config.",
+    "Unknown option '--env'. Write one file per environment, and choose it with --config prod.yaml.",
   ],
-  [["--profile=dev", "check"], "Write one file per environment, and choose it with --config."],
+  [["--profile=dev", "check"], "Write one file per environment, and choose it with --config prod.yaml."],
   [["run", "--dry-run", "--full-refresh"], "--dry-run can't predict --full-refresh."],
   [
     ["run", "--wait", "resolve_customers"],

@@ -251,6 +251,10 @@ it.each([
     fineBut("key: id", "key: 7"),
     "9 inputs.customers.key: must be the name of a column, or a list of at least one (found 7) (exactly as the database stores it, at most 63 bytes)",
   ],
+  [
+    `${fine}prices: { currency: USD, enrich: 1 }\nbudgets: { enrich: { per_day: { amount: 5, records: 100 } } }\n`,
+    "16 budgets.enrich.per_day.records: is not a setting of budgets.enrich.per_day (write 100000 for records, or { amount: 500 } in the currency of `prices`)",
+  ],
   [fineBut("key: id", "key: [id, id]"), '9 inputs.customers.key[1]: is a duplicate (found "id") (remove it)'],
   [
     fineBut("key: id", "key: id\n    sql: select 1"),

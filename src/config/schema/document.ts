@@ -258,11 +258,12 @@ function pricesOf(names: readonly string[]) {
 /** Maximum records in a period, or an amount of money that stands for a number of records. */
 function limit() {
   const records = wholeNumber(0, Number.MAX_SAFE_INTEGER);
-  const money = settings({ amount: amount("an amount of money") });
-  return setting(z.union([records, money]), {
+  const words = {
     expects: "a whole number of records, 0 or more, or { amount: 500 }",
     hint: "write 100000 for records, or { amount: 500 } in the currency of `prices`",
-  });
+  };
+  const money = settings({ amount: amount("an amount of money") }, undefined, words);
+  return setting(z.union([records, money]), words);
 }
 
 /** One of `budgets`: maximum records of all jobs of a type per UTC day and month. */
