@@ -169,6 +169,7 @@ Data: Postgres at db.example/warehouse
     error: { code: "destination_refused", message: "Destination local can't be used: no." },
   };
   const push: Job = { job: "p", type: "segment_push", records_sent: 500, rows_written: 500 };
+  const search: Job = { job: "s", type: "person_search", records_sent: 2, records_received: 24 };
   const members: Job = { job: "m", type: "segment_members", records_received: 1_000_000, rows_written: 9 };
   const sent: Job = { job: "e", type: "enrich", records_sent: 9, records_matched: 8, rows_written: 30 };
   const kept = "(14 s): 9 records sent, 8 people enriched. Completed work is kept.";
@@ -182,9 +183,14 @@ Data: Postgres at db.example/warehouse
       { jobs: [{ job: "r", type: "resolve", records_read: 400, records_unchanged: 400 }] },
     ],
     ["✓ Done in 14 s: nothing was sent, 1,000,000 records received, 9 rows written.", { jobs: [members] }],
-    ["✓ Done in 14 s: nothing was sent, 500 rows written.", { jobs: [push] }],
+    ["✓ Done in 14 s: 500 PIDs pushed, 500 rows written.", { jobs: [push] }],
     [
-      "✓ Done in 14 s: 9 records sent, 8 billed, 8 people enriched.",
+      "✓ Done in 14 s: 1 PID pushed, 3 members removed, 2 searches, 24 billed.",
+      { jobs: [{ ...push, records_sent: 1, records_removed: 3 }, search], billed: { s: 24 } },
+    ],
+    ["✓ Done in 14 s: 1 contact job.", { jobs: [{ job: "c", type: "contact_jobs", records_sent: 1 }] }],
+    [
+      "✓ Done in 14 s: 9 records sent, 500 PIDs pushed, 8 billed, 8 people enriched.",
       { jobs: [sent, push], billed: { e: 8 } },
     ],
     [`• 1 of 1 job stopped at a limit ${kept}`, stopped("limited", "credits")],

@@ -232,8 +232,11 @@ function headline({ status, jobs }: RunReport, { billed, seconds, publications }
   const written = sumOf(jobs, (job) => job.rows_written);
   const enriched = sumOf(jobs, (job) => (job.type === "enrich" ? job.records_matched : 0));
   const isFree = sent + paid === 0;
+  const others = sentByOthers(jobs);
   const outcome = [
-    sent > 0 ? `${countText(sent, "record")} sent` : "nothing was sent",
+    sent > 0 ? `${countText(sent, "record")} sent` : "",
+    ...others,
+    sent === 0 && others.length === 0 ? "nothing was sent" : "",
     paid > 0 ? `${count(paid)} billed` : "",
     enriched > 0 ? `${countText(enriched, "person", "people")} enriched` : "",
     isFree && received > 0 ? `${countText(received, "record")} received` : "",
@@ -244,15 +247,28 @@ function headline({ status, jobs }: RunReport, { billed, seconds, publications }
   const notPublished = names === "" ? "" : ` Not published: ${names}.`;
   if (status === "running") return `• Running for ${time}: ${outcome.join(", ")} so far.`;
   if (status !== "succeeded") {
-    const kept = sent + paid + received + written > 0 ? " Completed work is kept." : "";
+    const kept = sent + paid + received + written + others.length > 0 ? " Completed work is kept." : "";
     return `${reasonOf(status, jobs)} (${time}): ${outcome.join(", ")}.${kept}${notPublished}`;
   }
-  const isIdle = isFree && written + sumOf(jobs, (job) => job.records_rejected) === 0;
+  const isIdle = isFree && others.length === 0 && written + sumOf(jobs, (job) => job.records_rejected) === 0;
   const done = isIdle ? "nothing has changed since the last run, so nothing was sent" : outcome.join(", ");
   return `${notPublished === "" ? "✓" : "•"} Done in ${time}: ${done}.${notPublished}`;
 }
 
-/** Types of jobs whose records are billed when sent; other jobs send only free calls. */
+/** What jobs without billed records sent: `2,090 PIDs pushed`, `2 searches`. */
+function sentByOthers(jobs: readonly JobReport[]): readonly string[] {
+  const sentBy = (...types: string[]) =>
+    sumOf(jobs, ({ type, records_sent: sent }) => (types.includes(type) ? sent : 0));
+  const parts = [
+    [sentBy("segment_push"), "PID pushed", "PIDs pushed"],
+    [sumOf(jobs, (job) => job.records_removed), "member removed", "members removed"],
+    [sentBy("person_search", "audience_search"), "search", "searches"],
+    [sentBy("contact_jobs"), "contact job", "contact jobs"],
+  ] as const;
+  return parts.flatMap(([number, one, several]) => (number > 0 ? [countText(number, one, several)] : []));
+}
+
+/** Types of jobs whose records are billed when sent. */
 const BILLED_TYPES: ReadonlySet<string> = new Set(
   jobTypes.filter(({ isBilled }) => isBilled).map(({ type }) => type),
 );
