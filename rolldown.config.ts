@@ -1,14 +1,35 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { defineConfig } from "rolldown";
 import manifest from "./package.json" with { type: "json" };
 
-/** Packages of hundreds of files, which take half of a command's start to load. They stay dependencies, for audits. */
-const bundled = ["kysely", "undici", "yaml", "zod"];
+/** Packages that every command loads; their files take half of a command's start. They stay dependencies, for audits. */
+const bundled = [
+  "commander",
+  "kysely",
+  "node-cron",
+  "p-queue",
+  "pg",
+  "pg-copy-streams",
+  "pino",
+  "undici",
+  "yaml",
+  "zod",
+];
 
 const others = Object.keys(manifest.dependencies).filter((name) => !bundled.includes(name));
 
-const licenseOf = (name: string) =>
-  `${name}\n\n${readFileSync(new URL(`node_modules/${name}/LICENSE`, import.meta.url), "utf8")}`;
+/** Name of the package that a file is from; null for a file of ours. */
+const packageOf = (file: string) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1] ?? null;
+
+function licenseOf(name: string): string {
+  const folder = new URL(`node_modules/${name}/`, import.meta.url);
+  const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry));
+  const text =
+    file === undefined
+      ? `License: ${JSON.parse(readFileSync(new URL("package.json", folder), "utf8")).license}\n`
+      : readFileSync(new URL(file, folder), "utf8");
+  return `${name}\n\n${text}`;
+}
 
 export default defineConfig({
   input: { main: "src/main.ts", sandbox: "packages/sandbox/src/main.ts" },
@@ -19,11 +40,13 @@ export default defineConfig({
   plugins: [
     {
       name: "licenses",
-      generateBundle() {
+      generateBundle(_, files) {
+        const modules = Object.values(files).flatMap((file) => (file.type === "chunk" ? file.moduleIds : []));
+        const names = new Set(modules.flatMap((file) => packageOf(file) ?? []));
         this.emitFile({
           type: "asset",
           fileName: "LICENSES",
-          source: bundled.map(licenseOf).join("\n"),
+          source: [...names].toSorted().map(licenseOf).join("\n"),
         });
       },
     },

@@ -13,6 +13,7 @@ import {
   type StagedFiles,
 } from "../src/publish/destination.ts";
 import type { ColumnType } from "../src/schemas/field.ts";
+import { launcher } from "./enrich-job.ts";
 import { measure } from "./measured-process.ts";
 import { setStage } from "./stage.ts";
 
@@ -89,7 +90,6 @@ jobs:
 `,
   );
   const env = { ...process.env, BENCH_KEY: "bench", BENCH_URL: stage.databaseUrl };
-  const launcher = new URL("../bin/person-etl", import.meta.url).pathname;
   await measure(launcher, ["--config", config, "--json", "--log-level", "warn", "run", "--yes"], env);
 }
 

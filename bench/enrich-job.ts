@@ -1,13 +1,21 @@
-import { writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { buildProgram } from "../test/support/build-program.ts";
 import { type Figures, figuresOf, withServerCpu } from "./figures.ts";
 import { measure } from "./measured-process.ts";
 import type { Stage } from "./stage.ts";
 
 /** Calls in flight of every measured client. */
 export const CALLS_IN_FLIGHT = 8;
-/** The real command line. */
-export const launcher = new URL("../bin/person-etl", import.meta.url).pathname;
+/** Command line of the package, as users install it. */
+export const launcher = await installPackage();
+
+async function installPackage(): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-package-"));
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  return await buildProgram(folder);
+}
 
 /** Settings of a configuration that differ between benchmarks. */
 interface JobSettings {

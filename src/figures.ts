@@ -1,6 +1,6 @@
 /** Formats a whole number with thousands separators: `15,000`. */
 export function count(value: number): string {
-  return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
+  return value.toFixed(0).replace(/\B(?=(?:\d{3})+$)/gu, ",");
 }
 
 /** `1 record`, `15,000 records`. */

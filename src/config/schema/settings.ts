@@ -1,6 +1,9 @@
 import { z } from "zod";
 import type { SettingProblem, Path, NestedProblem } from "../problems.ts";
 
+// Compiling a parser takes longer than one file with it saves.
+z.config({ jitless: true });
+
 /** Describes a value in words, for messages and docs. */
 export interface Expectation {
   /** Completes `must be …`. */

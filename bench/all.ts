@@ -1,0 +1,68 @@
+import { writeFileSync } from "node:fs";
+import { cpus, totalmem } from "node:os";
+import { parseArgs } from "node:util";
+import { measure } from "./measured-process.ts";
+
+/**
+ * Runs the benchmarks of docs/performance.md in one sitting, each beside its floor, and writes what they print to
+ * docs/reference/figures.md.
+ *
+ *     npm run bench:all -- [--only start,quiet]
+ *
+ * Takes about 50 minutes and 10 GB of disk.
+ */
+interface Part {
+  readonly title: string;
+  readonly program: string;
+  readonly args: readonly string[];
+}
+
+const parts: Readonly<Record<string, Part>> = {
+  start: { title: "Short commands and the embedded database", program: "start.ts", args: [] },
+  runs: {
+    title: "First run, resend and no-op run by number of input rows",
+    program: "main.ts",
+    args: ["--people", "10000,30000,100000,300000"],
+  },
+  refresh: {
+    title: "A resend after some people changed",
+    program: "refresh.ts",
+    args: ["--people", "30000", "--rounds", "3"],
+  },
+  profile: { title: "Where the time goes", program: "profile.ts", args: ["--people", "30000"] },
+  quiet: {
+    title: "Finding what is due among a million rows",
+    program: "quiet-night.ts",
+    args: ["--rows", "1000000", "--rounds", "3"],
+  },
+  memory: {
+    title: "Memory of Node.js by people and KB a response",
+    program: "memory.ts",
+    args: ["--nights", "20000x1,20000x30,300000x1"],
+  },
+};
+
+const PAGE = new URL("../docs/reference/figures.md", import.meta.url);
+const { values } = parseArgs({ options: { only: { type: "string" } } });
+const wanted = values.only?.split(",") ?? Object.keys(parts);
+
+const sections: string[] = [];
+for (const [name, { title, program, args }] of Object.entries(parts)) {
+  if (!wanted.includes(name)) continue;
+  const { stdout } = await measure(process.execPath, [new URL(program, import.meta.url).pathname, ...args]);
+  process.stdout.write(`\n${title}\n${stdout}`);
+  const command = ["node", `bench/${program}`, ...args].join(" ");
+  sections.push(`## ${title}\n\n\`${command}\`\n\n\`\`\`text\n${stdout.trim()}\n\`\`\`\n`);
+}
+if (values.only === undefined) {
+  const machine = `${cpus().length} cores of ${cpus()[0]?.model ?? "an unknown processor"}, ${Math.round(totalmem() / 2 ** 30)} GB; Node.js ${process.version}`;
+  const date = new Date().toISOString().slice(0, 10);
+  writeFileSync(
+    PAGE,
+    `# Figures of one sitting
+
+Written by \`npm run bench:all\` on ${date}: ${machine}. [Performance](../performance.md) explains the figures and their floors.
+
+${sections.join("\n")}`,
+  );
+}
