@@ -216,6 +216,49 @@ test.concurrent("a key of several columns is found in any spelling, and a person
   expect((await runJson([...nobody, "--ignore-missing"], setting)).code).toBe(0);
 });
 
+test.concurrent("an erasure tells of memberships at the service, and a repeat ends them and says when it was", {
+  timeout: TIME_LIMIT_MS,
+}, async () => {
+  const jobs = `jobs:
+  resolve_customers: { type: resolve, input: customers }
+  push: { type: segment_push, name: "Customers of ${Date.now()}", after: resolve_customers,
+    sql: "select service_pid from person_data.resolution where is_match" }
+`;
+  const setting = await makeSetting({ baseUrl: sandbox, rows: 20, jobs });
+  expect((await runJson(["run"], setting)).code).toBe(0);
+  const [row] = await setting.query(`SELECT service_pid AS pid, source_key AS key FROM person_data.resolution
+    WHERE is_match ORDER BY 1 LIMIT 1`);
+  const pid = ["erase", "--pid", String(row?.["pid"])];
+  const key = ["erase", "--source-key", `customers/${String(row?.["key"])}`];
+  const still = "till a member of 1 segment at the service";
+  const textOf = async (...args: string[]) => {
+    const { stdout, stderr } = await runCli(args, setting);
+    return (stdout + stderr).replaceAll(/\s+/g, " ");
+  };
+  expect(await textOf(...pid)).toContain(`${still}: add --remove-from-segments`);
+  expect(await textOf(...pid, "--dry-run")).toContain(`${still}: add --remove-from-segments`);
+  expect(await textOf(...pid, "--dry-run", "--remove-from-segments")).not.toContain(still);
+  const erased = await textOf(...pid, "--yes");
+  expect(erased).toContain("✓ Erased 1 PID");
+  expect(erased).toContain(`${still}: to remove them there, repeat with --pid PID --remove-from-segments.`);
+
+  const today = new Date().toISOString().slice(0, 10);
+  expect(await textOf(...key, "--yes")).toContain(`✓ Already erased on ${today}: no table has rows of`);
+  expect(await textOf(...pid, "--dry-run")).toContain(`Already erased on ${today}.`);
+  expect(await textOf(...pid)).toContain(`(0 rows; already erased on ${today})`);
+  const repeat = await textOf(...pid, "--yes", "--remove-from-segments");
+  expect(repeat).toContain(`✓ Already erased on ${today}`);
+  expect(repeat).toContain("from all known segments (1): it removed 1 membership.");
+  const again = await runJson([...pid, "--yes", "--remove-from-segments"], setting);
+  expect([again.code, again.document]).toMatchObject([
+    0,
+    { status: "done", segments_left: 1, memberships_removed: 0, already_erased_at: expect.any(String) },
+  ]);
+  expect(
+    await textOf("erase", "--email", "nobody@nowhere.example", "--yes", "--remove-from-segments"),
+  ).toContain("No PID of them is known");
+});
+
 test.concurrent("an address that others have too stays, is listed for the user, and is in no log", {
   timeout: TIME_LIMIT_MS,
 }, async () => {

@@ -19,7 +19,7 @@ import {
 } from "../../jobs/erase/erase.ts";
 import { checkServiceHost } from "../../jobs/service-identity.ts";
 import { migrate } from "../../load/db/migrate.ts";
-import { dropTombstones, membershipsOf } from "../../load/erasure/remove.ts";
+import { dropTombstones } from "../../load/erasure/remove.ts";
 import { checkErasureKey, removeLostDisk, type Waiting } from "../../load/erasure/requests.ts";
 import type { RowsByTable } from "../../load/erasure/subjects.ts";
 import type { Identifiers } from "../../load/inputs/input.ts";
@@ -51,14 +51,17 @@ export async function erase(context: Context, flags: EraseFlags) {
   await checkErasureKey(db);
   const services = localServices(context, config, db);
   if (named === null) return await forgetDisk(services, flags.diskGone ?? "");
-  if (flags.dryRun === true) return planned(await planErasure(services, named));
+  if (flags.dryRun === true) return planned(await planErasure(services, named), flags);
   await finishErasures(services);
   const plan = await planErasure(services, named);
-  const rowsToRemove = countText(sumOf(plan.rows), "row");
-  const what = `This permanently removes ${identifiersText(plan)} and everything stored about them (${rowsToRemove}), and suppresses them in later runs`;
+  const erasedText = plan.erasedAt === null ? "" : `; already erased on ${dayOf(plan.erasedAt)}`;
+  const rowsToRemove = countText(sumOf(plan.rows), "row") + erasedText;
+  const still = stillText(plan, flags, "add --remove-from-segments to remove them there, too");
+  const removes = `This permanently removes ${identifiersText(plan)} and everything stored about them (${rowsToRemove}), and suppresses them in later runs`;
+  const what = still === "" ? removes : `${removes}. ${still}`;
   await requireYes(context, flags.yes, what, "removed");
   const leave = flags.removeFromSegments === true ? await openLeave(context, services, plan) : null;
-  // Before removing the rows, which contain the segments, and again after the request, in case a push added someone.
+  // Before the request, and again after it, in case a push added someone.
   const leftBefore = await leave?.();
   const { erasureId, rows } = await erasePeople(services, plan.found);
   const leftAfter = await leave?.();
@@ -94,10 +97,8 @@ async function openLeave(
   { found }: ErasurePlan,
 ): Promise<() => Promise<LeftSegments>> {
   const { http, createLimiter } = await openService(context, services.config);
-  // Must be read before the rows are removed.
-  const memberships = await membershipsOf(services.db, found.people.pids);
   const limiter = createLimiter();
-  return () => leaveSegments({ ...services, http, limiter }, memberships);
+  return () => leaveSegments({ ...services, http, limiter }, found.people.pids);
 }
 
 /** Parses the flags; `-` reads lines from standard input. */
@@ -136,8 +137,20 @@ function identifiersText({ found: { people } }: ErasurePlan): string {
   return new Intl.ListFormat("en-GB").format(texts);
 }
 
-function countsOf({ found: { people, sharedEmails } }: ErasurePlan, rows: RowsByTable) {
+/** `2026-11-27` */
+const dayOf = (instant: string) => instant.slice(0, 10);
+
+/** What stays at the service, and the next step; empty for nothing. */
+function stillText({ memberOf }: ErasurePlan, { removeFromSegments }: EraseFlags, next: string): string {
+  if (memberOf === 0 || removeFromSegments === true) return "";
+  return `Still a member of ${countText(memberOf, "segment")} at the service: ${next}`;
+}
+
+function countsOf(plan: ErasurePlan, rows: RowsByTable, { removeFromSegments }: EraseFlags) {
+  const { people, sharedEmails } = plan.found;
   return {
+    ...(plan.erasedAt === null ? {} : { already_erased_at: plan.erasedAt }),
+    ...(removeFromSegments === true ? {} : { still_member_of_segments: plan.memberOf }),
     pids: people.pids.length,
     email_addresses: people.emails.length,
     input_rows: people.rows.length,
@@ -147,13 +160,19 @@ function countsOf({ found: { people, sharedEmails } }: ErasurePlan, rows: RowsBy
   };
 }
 
-function planned(plan: ErasurePlan) {
+function planned(plan: ErasurePlan, flags: EraseFlags) {
+  const still = stillText(plan, flags, "add --remove-from-segments to remove them there, too.");
   const text = paragraphs(
     `This would erase ${identifiersText(plan)}. Nothing was removed.`,
+    plan.erasedAt === null ? "" : `Already erased on ${dayOf(plan.erasedAt)}.`,
     tableOf(plan.rows, "rows to remove"),
     sharedText(plan),
+    still === "" ? "" : `! ${still}`,
+    flags.removeFromSegments === true
+      ? "They would also be removed from all known segments at the service."
+      : "",
   );
-  const counts = { ...countsOf(plan, plan.rows), rows_removed: 0 };
+  const counts = { ...countsOf(plan, plan.rows, flags), rows_removed: 0 };
   return result({ status: "planned", erasure_id: null, ...counts }, text);
 }
 
@@ -183,11 +202,9 @@ interface Erased {
   readonly notes: readonly string[];
 }
 
-function outcomeOf(
-  plan: ErasurePlan,
-  { erasureId, rows, waiting, left, notes }: Erased,
-  { ignoreMissing = false, evenIfUnknown = false }: EraseFlags,
-) {
+function outcomeOf(plan: ErasurePlan, { erasureId, rows, waiting, left, notes }: Erased, flags: EraseFlags) {
+  const { ignoreMissing = false, evenIfUnknown = false } = flags;
+  const isRepeat = plan.erasedAt !== null && sumOf(rows) === 0;
   const identifiers = identifiersText(plan);
   const ends = {
     unknown: {
@@ -200,30 +217,39 @@ function outcomeOf(
     },
     done: {
       exitCode: 0,
-      text: `✓ Erased ${identifiers}; later runs will not send or store them (erasure ${erasureId}).`,
+      text: isRepeat
+        ? `✓ Already erased on ${dayOf(plan.erasedAt ?? "")}: no table has rows of ${identifiers}, and later runs will not send or store them (erasure ${erasureId}).`
+        : `✓ Erased ${identifiers}; later runs will not send or store them (erasure ${erasureId}).`,
     },
   };
   const known = waiting.length > 0 ? "pending" : "done";
-  const status = plan.isKnown ? known : "unknown";
+  const status = plan.isKnown || isRepeat ? known : "unknown";
   const { text, exitCode } = ends[status];
   const document = {
     status,
     erasure_id: erasureId,
-    ...countsOf(plan, rows),
+    ...countsOf(plan, rows, flags),
     waiting_for: waiting,
     ...(left ? { segments_left: left.segments, memberships_removed: left.removed } : {}),
   };
+  const still = stillText(plan, flags, "to remove them there, repeat with --pid PID --remove-from-segments.");
   const lines = paragraphs(
     text,
     ...notes,
-    plan.isKnown ? tableOf(rows, "rows removed") : "",
+    plan.isKnown && !isRepeat ? tableOf(rows, "rows removed") : "",
     sharedText(plan),
-    left
-      ? `The service removed ${countText(left.removed, "membership")} from ${countText(left.segments, "segment")}.`
-      : "",
+    still === "" ? "" : `! ${still} The table tombstone lists the PIDs.`,
+    left ? leftText(left, plan) : "",
     ...waiting.map((one) => `! Waiting for ${waitingText(one)}.`),
   );
   return result(document, lines, exitCode);
+}
+
+function leftText({ segments, removed }: LeftSegments, { found }: ErasurePlan): string {
+  if (found.people.pids.length === 0) {
+    return "! No PID of them is known, so they left no segment: repeat with --pid PID --remove-from-segments. The table tombstone lists erased PIDs.";
+  }
+  return `Asked the service to remove them from all known segments (${count(segments)}): it removed ${countText(removed, "membership")}.`;
 }
 
 function waitingText({ kind, name, host, folder }: Waiting): string {

@@ -3,9 +3,10 @@ import { crashPoint } from "../../crash-point.ts";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
 import { changeCall } from "../../extract/pages.ts";
 import { findPeople } from "../../load/erasure/find.ts";
-import { countPeople, removeErased } from "../../load/erasure/remove.ts";
+import { countPeople, removeErased, segmentsOf } from "../../load/erasure/remove.ts";
 import {
   completeErasures,
+  readErasedAt,
   readOpenErasures,
   readUnusedPlaces,
   removeEmptyPlaces,
@@ -13,6 +14,7 @@ import {
   type Waiting,
 } from "../../load/erasure/requests.ts";
 import type { FoundPeople, RowsByTable } from "../../load/erasure/subjects.ts";
+import { readSegments } from "../../load/feeds/members.ts";
 import type { Identifiers, RowKey } from "../../load/inputs/input.ts";
 import { checkInput } from "../../load/inputs/read.ts";
 import { castSourceKey, findSourceKey } from "../../load/lookups/explain-row.ts";
@@ -20,6 +22,9 @@ import { segmentEndpoints } from "../../schemas/segments.ts";
 import { emptyFolder, readDiskId, type SpoolOwner, surveySpool } from "../../spool/files.ts";
 import { callRecorded } from "../feed.ts";
 import { takeOverExpired } from "../hold-job.ts";
+import { deathsJobOf } from "../segments/death-signals.ts";
+import { pushJobOf } from "../segments/push-settings.ts";
+import { membersJobOf } from "../segments/segment-members.ts";
 import { spoolKind, spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
 import { allInputs, inputSourceOf, throwProblems } from "../sources.ts";
 import type { JobServices } from "../services.ts";
@@ -31,6 +36,10 @@ export interface ErasurePlan {
   readonly rows: RowsByTable;
   /** True if a table or an input has a row of these people. */
   readonly isKnown: boolean;
+  /** Instant by which everyone named was erased before; null if someone wasn't. */
+  readonly erasedAt: string | null;
+  /** Number of segments of which they are or may be members, as far as the warehouse knows. */
+  readonly memberOf: number;
 }
 
 /** Checks that every input can be searched for people; throws all problems at once. */
@@ -48,7 +57,13 @@ export async function planErasure(
   const rows = await Promise.all(named.rows.map((row) => storedRow({ config, db }, row)));
   const found = await findPeople(db, { ...named, rows }, await allInputs(config));
   const counts = await countPeople(db, found.people);
-  return { found, rows: counts, isKnown: found.isKnown || sumOf(counts) > 0 };
+  return {
+    found,
+    rows: counts,
+    isKnown: found.isKnown || sumOf(counts) > 0,
+    erasedAt: await readErasedAt(db, { ...named, rows }),
+    memberOf: (await segmentsOf(db, found.people.pids)).length,
+  };
 }
 
 /** Returns a row with its key as stored, whether it is still in its input or not: `007` is 7 in a column of integers. */
@@ -160,7 +175,10 @@ export function sumOf(rows: RowsByTable): number {
   return Object.values(rows).reduce((sum, count) => sum + count, 0);
 }
 
-type LeaveServices = Pick<JobServices, "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random">;
+type LeaveServices = Pick<
+  JobServices,
+  "config" | "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random"
+>;
 
 export interface LeftSegments {
   /** Number of segments with a call. */
@@ -168,29 +186,33 @@ export interface LeftSegments {
   readonly removed: number;
 }
 
-interface Membership {
-  readonly segmentId: string;
-  readonly servicePid: string;
-}
-
 /**
- * Removes people from segments of the service. Free and idempotent: an erasure does this before and after its request, in
- * case a push added someone in between. A deleted segment counts as left.
+ * Removes people from all known segments of the service: a repeated erasure doesn't know their own anymore. Free and idempotent: an
+ * erasure does this before and after its request, in case a push added someone in between. A deleted segment counts as left.
  */
-export async function leaveSegments(
-  services: LeaveServices,
-  known: readonly Membership[],
-): Promise<LeftSegments> {
+export async function leaveSegments(services: LeaveServices, pids: readonly string[]): Promise<LeftSegments> {
   const { log } = services;
-  const { remove } = segmentEndpoints;
-  const memberships = Map.groupBy(known, ({ segmentId }) => segmentId);
+  const segments = pids.length === 0 ? [] : await knownSegments(services, pids);
   const caller = { runId: randomUUID(), job: "erase" };
   let removed = 0;
-  for (const [segmentId, members] of memberships) {
-    const servicePids = members.map(({ servicePid }) => servicePid);
-    const reply = await callRecorded(services, caller, changeCall(remove, segmentId, servicePids));
+  for (const segmentId of segments) {
+    const reply = await callRecorded(services, caller, changeCall(segmentEndpoints.remove, segmentId, pids));
     if (reply.kind === "answer") removed += reply.value.changed ?? 0;
     log.info({ segment_id: segmentId, known: reply.kind === "answer" }, "segment_left");
   }
-  return { segments: memberships.size, removed };
+  return { segments: segments.length, removed };
+}
+
+/** IDs of the segments in the warehouse and in the configuration. */
+async function knownSegments(
+  { config, db }: Pick<EraseServices, "config" | "db">,
+  pids: readonly string[],
+): Promise<readonly string[]> {
+  const configured = config.jobs.flatMap((job) => [
+    pushJobOf(job)?.segmentId ?? [],
+    (membersJobOf(job) ?? deathsJobOf(job))?.segments.flatMap((one) => (one.kind === "id" ? one.id : [])) ??
+      [],
+  ]);
+  const stored = (await readSegments(db)).map((one) => one.segment_id);
+  return [...new Set([...configured.flat(), ...stored, ...(await segmentsOf(db, pids))])].toSorted();
 }

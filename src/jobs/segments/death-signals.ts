@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { JobOf } from "../../config/config.ts";
+import type { JobConfig, JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { keyText, openResults, type RepeatableResults } from "../../extract/read-answer.ts";
 import { cursorInstant } from "../../load/write/commit.ts";
@@ -25,6 +25,10 @@ const { name: endpoint, path } = deathSignalsEndpoint;
 
 const settings = jobSettings("death_signals", { segments: segmentsSetting });
 type DeathSignalsJobConfig = JobOf<typeof settings>;
+
+export function deathsJobOf(job: JobConfig): DeathSignalsJobConfig | null {
+  return job.type === "death_signals" ? (job as DeathSignalsJobConfig) : null; // `type` identifies the settings
+}
 
 const keys = ["obituary_id", "service_pid"] as const;
 const signal = flattenerOf({

@@ -133,16 +133,13 @@ async function markRoots(session: Session, naming: NamingTable, id: string): Pro
   );
 }
 
-/** Segments of people, as read by feeds and written by pushes. */
-export async function membershipsOf(
-  db: Db,
-  pids: readonly string[],
-): Promise<readonly { readonly segmentId: string; readonly servicePid: string }[]> {
-  return db.rows(sql`
-    SELECT segment_id AS "segmentId", service_pid AS "servicePid" FROM ${db.table("segment_member")}
+/** IDs of the segments of which one of the people is or may be a member, as read by feeds and written by pushes. */
+export async function segmentsOf(db: Db, pids: readonly string[]): Promise<readonly string[]> {
+  return db.pluck(sql`
+    SELECT segment_id FROM ${db.table("segment_member")}
     WHERE is_member AND service_pid = ANY(${[...pids]}::text[])
-    UNION SELECT segment_id, service_pid FROM ${db.table("segment_push_member")}
-    WHERE state IN ('member', 'unknown') AND service_pid = ANY(${[...pids]}::text[]) ORDER BY 1, 2`);
+    UNION SELECT segment_id FROM ${db.table("segment_push_member")}
+    WHERE state IN ('member', 'unknown') AND service_pid = ANY(${[...pids]}::text[]) ORDER BY 1`);
 }
 
 /** Removes expired tombstones; returns how many. */

@@ -5,7 +5,13 @@ import { NOW, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { removeLookupState, stageFound } from "./find.ts";
 import { beginErasure, readErasureKey } from "./key.ts";
-import { type FoundPeople, stagedSubjects, storeSubjects } from "./subjects.ts";
+import {
+  type FoundPeople,
+  stagedErasedAt,
+  stagedSubjects,
+  stageSubjects,
+  storeSubjects,
+} from "./subjects.ts";
 import type { Identifiers } from "../inputs/input.ts";
 import { laggingDestinations } from "../publication/registration.ts";
 import type { RunRef } from "../runs/fence.ts";
@@ -44,6 +50,16 @@ export async function requestInRun(session: Session, db: Db, found: FoundPeople)
         FROM ${session.table("job_lock")} WHERE released_at IS NULL), '[]'),
       false, now(), now(), ${id}`);
   return id;
+}
+
+/** Instant by which all the named were erased; null if one of them wasn't. */
+export async function readErasedAt(db: Db, named: Identifiers): Promise<string | null> {
+  return db.preview(async (session) => {
+    const key = await readErasureKey(session, db.readErasureSecret);
+    if (key === null) return null;
+    await stageSubjects(session, named);
+    return stagedErasedAt(session, key);
+  });
 }
 
 /** Throws a FixConfigurationError unless the key is the one used for earlier erasures. */

@@ -234,12 +234,27 @@ export const stagedSql: SubjectSql = {
       OR EXISTS (SELECT FROM pg_temp.erased_email WHERE strpos(lower(${sql.raw(text)} COLLATE "C"), email) > 0) END`,
 };
 
+/** Queries for the kind and hash of each staged subject. */
+const stagedHashes = (key: ErasureKey) => [
+  sql`SELECT 'pid' AS kind, ${hashOf(key, hashedText.pid("pid"))} AS hash FROM pg_temp.erased_pid`,
+  sql`SELECT 'email', ${hashOf(key, hashedText.email("email"))} FROM pg_temp.erased_email`,
+  sql`SELECT 'source_key', ${hashOf(key, hashedText.row("source", "source_key"))} FROM pg_temp.erased_row`,
+];
+
+/** Instant by which all staged subjects were erased; null if one of them wasn't, or nothing was found at the time. */
+export async function stagedErasedAt(session: Session, key: ErasureKey): Promise<string | null> {
+  const [erased = null] = await session.pluck<string | null>(sql`
+    SELECT CASE WHEN bool_and(e.at IS NOT NULL) THEN max(e.at) END
+    FROM (${sql.join(stagedHashes(key), sql` UNION ALL `)}) AS s
+    CROSS JOIN LATERAL (SELECT min(requested_at) AS at FROM ${session.table("erasure_subject")}
+      WHERE subject_hash = s.hash AND rows_removed > 0) AS e`);
+  return erased;
+}
+
 /** Stores the hashes of the staged subjects and of the contents of their rows, and a tombstone for each PID and row. */
 export async function storeSubjects(session: Session, key: ErasureKey, erasureId: string): Promise<void> {
   const subjects = [
-    sql`SELECT 'pid' AS kind, ${hashOf(key, hashedText.pid("pid"))} AS hash FROM pg_temp.erased_pid`,
-    sql`SELECT 'email', ${hashOf(key, hashedText.email("email"))} FROM pg_temp.erased_email`,
-    sql`SELECT 'source_key', ${hashOf(key, hashedText.row("source", "source_key"))} FROM pg_temp.erased_row`,
+    ...stagedHashes(key),
     sql`SELECT 'content', ${hashOf(key, hashedText.content("content"))} FROM pg_temp.erased_content`,
   ];
   await session.change(sql`

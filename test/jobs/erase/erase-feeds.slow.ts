@@ -1,4 +1,3 @@
-import { membershipsOf } from "../../../src/load/erasure/remove.ts";
 import { expect, test } from "vitest";
 import { erasePeople, leaveSegments, planErasure } from "../../../src/jobs/erase/erase.ts";
 import { findTraces, findTracesAnywhere } from "../../load/suite/erased-couple.ts";
@@ -35,10 +34,9 @@ async function startVips(): Promise<{ readonly world: World; readonly pids: read
 async function eraseFromSegments(world: World, pid: string): Promise<void> {
   const services = await world.services();
   const { found } = await planErasure(services, { pids: [pid], emails: [], rows: [] });
-  const memberships = await membershipsOf(services.db, found.people.pids);
-  await leaveSegments(services, memberships);
+  await leaveSegments(services, found.people.pids);
   await erasePeople(services, found);
-  await leaveSegments(services, memberships);
+  await leaveSegments(services, found.people.pids);
 }
 
 /** Tables of any kind with rows of a person, except those kept on purpose. */
@@ -107,10 +105,9 @@ test("an erased member comes back neither by a push, nor by a full sweep, nor by
   const services = await world.services();
   const left = [];
   for (const pid of [stays, leaves]) {
-    const { found } = await planErasure(services, { pids: [pid], emails: [], rows: [] });
-    const memberships = await membershipsOf(services.db, found.people.pids);
-    if (pid === leaves)
-      for (let time = 1; time <= 2; time++) left.push(await leaveSegments(services, memberships));
+    const { found, memberOf, erasedAt } = await planErasure(services, { pids: [pid], emails: [], rows: [] });
+    expect([memberOf, erasedAt]).toEqual([1, null]);
+    if (pid === leaves) for (let time = 1; time <= 2; time++) left.push(await leaveSegments(services, [pid]));
     await erasePeople(services, found);
   }
   expect(left).toEqual([
@@ -138,4 +135,31 @@ test("an erased member comes back neither by a push, nor by a full sweep, nor by
     expect([...(await traces(world, stays)), ...(await traces(world, leaves))]).toEqual([]);
   }
   expect(await membersOf(world, "VIP customers")).not.toContain(leaves);
+
+  // The warehouse knows neither of them as a member anymore.
+  const again = await planErasure(services, { pids: [stays, leaves], emails: [], rows: [] });
+  expect([again.memberOf, again.isKnown, again.erasedAt]).toEqual([0, false, expect.any(String)]);
+  expect(await leaveSegments(services, again.found.people.pids)).toEqual({ segments: 1, removed: 1 });
+  expect(await membersOf(world, "VIP customers")).not.toContain(stays);
+  expect(await leaveSegments(services, [])).toEqual({ segments: 0, removed: 0 });
+});
+
+test("segments of the configuration are left, too, even if no run has read them yet", async () => {
+  const { world, pids } = await startVips();
+  const [pid = ""] = pids;
+  await world.control("/segments", { name: "board", members: 60 });
+  const [everybody, board] = [
+    await segmentNamed(world.sandbox.url, "everybody"),
+    await segmentNamed(world.sandbox.url, "board"),
+  ];
+  world.configure(
+    configOf(`
+  fill: { type: segment_push, segment_id: ${everybody}, sql: "select pid as service_pid from crm.vip" }
+  gone: { type: segment_members, segments: [{ id: 00000000-0000-4000-8000-000000000000 }] }
+  deaths: { type: death_signals, segments: [{ id: ${board} }] }`),
+  );
+  const left = await leaveSegments(await world.services(), [pid]);
+  expect(left.segments).toBe(3);
+  expect(await membersOf(world, "everybody")).not.toContain(pid);
+  expect(await membersOf(world, "board")).not.toContain(pid);
 });
