@@ -216,7 +216,7 @@ test.concurrent("a key of several columns is found in any spelling, and a person
   expect((await runJson([...nobody, "--ignore-missing"], setting)).code).toBe(0);
 });
 
-test.concurrent("an erasure tells of memberships at the service, and a repeat ends them and says when it was", {
+test.concurrent("an erasure names memberships at the service, and a repeat ends them and says when it was", {
   timeout: TIME_LIMIT_MS,
 }, async () => {
   const jobs = `jobs:

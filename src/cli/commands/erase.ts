@@ -73,6 +73,7 @@ export async function erase(context: Context, flags: EraseFlags) {
     leftAfter && {
       segments: Math.max(leftBefore.segments, leftAfter.segments),
       removed: leftBefore.removed + leftAfter.removed,
+      refused: leftAfter.refused,
     };
   const notes = strange.map(
     (source) => `! There is no input ${source}. ${hintForInput(source, Object.keys(config.inputs))}`,
@@ -230,7 +231,9 @@ function outcomeOf(plan: ErasurePlan, { erasureId, rows, waiting, left, notes }:
     erasure_id: erasureId,
     ...countsOf(plan, rows, flags),
     waiting_for: waiting,
-    ...(left ? { segments_left: left.segments, memberships_removed: left.removed } : {}),
+    ...(left
+      ? { segments_left: left.segments, memberships_removed: left.removed, segments_refused: left.refused }
+      : {}),
   };
   const still = stillText(plan, flags, "to remove them there, repeat with --pid PID --remove-from-segments.");
   const lines = paragraphs(
@@ -242,14 +245,16 @@ function outcomeOf(plan: ErasurePlan, { erasureId, rows, waiting, left, notes }:
     left ? leftText(left, plan) : "",
     ...waiting.map((one) => `! Waiting for ${waitingText(one)}.`),
   );
-  return result(document, lines, exitCode);
+  return result(document, lines, exitCode === 0 && left && left.refused.length > 0 ? 3 : exitCode);
 }
 
-function leftText({ segments, removed }: LeftSegments, { found }: ErasurePlan): string {
+function leftText({ segments, removed, refused }: LeftSegments, { found }: ErasurePlan): string {
   if (found.people.pids.length === 0) {
     return "! No PID of them is known, so they left no segment: repeat with --pid PID --remove-from-segments. The table tombstone lists erased PIDs.";
   }
-  return `Asked the service to remove them from all known segments (${count(segments)}): it removed ${countText(removed, "membership")}.`;
+  const asked = `Asked the service to remove them from all known segments (${count(segments)}): it removed ${countText(removed, "membership")}.`;
+  if (refused.length === 0) return asked;
+  return `${asked}\n! The API key may not change segments ${refused.join(", ")}, so they may still be members: use a key that may, and repeat with --pid PID --remove-from-segments.`;
 }
 
 function waitingText({ kind, name, host, folder }: Waiting): string {

@@ -184,23 +184,29 @@ export interface LeftSegments {
   /** Number of segments with a call. */
   readonly segments: number;
   readonly removed: number;
+  /** Segments that the key may not change. */
+  readonly refused: readonly string[];
 }
 
 /**
  * Removes people from all known segments of the service: a repeated erasure doesn't know their own anymore. Free and idempotent: an
- * erasure does this before and after its request, in case a push added someone in between. A deleted segment counts as left.
+ * erasure does this before and after its request, in case a push added someone in between. A deleted segment counts as left;
+ * one that the key may not change doesn't keep the rows from being removed.
  */
 export async function leaveSegments(services: LeaveServices, pids: readonly string[]): Promise<LeftSegments> {
   const { log } = services;
   const segments = pids.length === 0 ? [] : await knownSegments(services, pids);
   const caller = { runId: randomUUID(), job: "erase" };
   let removed = 0;
+  const refused: string[] = [];
   for (const segmentId of segments) {
-    const reply = await callRecorded(services, caller, changeCall(segmentEndpoints.remove, segmentId, pids));
+    const call = changeCall(segmentEndpoints.remove, segmentId, pids);
+    const reply = await callRecorded(services, caller, { ...call, expects: [403, 404] });
     if (reply.kind === "answer") removed += reply.value.changed ?? 0;
+    else if (reply.status === 403) refused.push(segmentId);
     log.info({ segment_id: segmentId, known: reply.kind === "answer" }, "segment_left");
   }
-  return { segments: segments.length, removed };
+  return { segments: segments.length, removed, refused };
 }
 
 /** IDs of the segments in the warehouse and in the configuration. */

@@ -111,8 +111,8 @@ test("an erased member comes back neither by a push, nor by a full sweep, nor by
     await erasePeople(services, found);
   }
   expect(left).toEqual([
-    { segments: 1, removed: 1 },
-    { segments: 1, removed: 0 },
+    { segments: 1, removed: 1, refused: [] },
+    { segments: 1, removed: 0, refused: [] },
   ]);
   expect(
     await world.rows(
@@ -139,9 +139,30 @@ test("an erased member comes back neither by a push, nor by a full sweep, nor by
   // The warehouse knows neither of them as a member anymore.
   const again = await planErasure(services, { pids: [stays, leaves], emails: [], rows: [] });
   expect([again.memberOf, again.isKnown, again.erasedAt]).toEqual([0, false, expect.any(String)]);
-  expect(await leaveSegments(services, again.found.people.pids)).toEqual({ segments: 1, removed: 1 });
+  expect(await leaveSegments(services, again.found.people.pids)).toEqual({
+    segments: 1,
+    removed: 1,
+    refused: [],
+  });
   expect(await membersOf(world, "VIP customers")).not.toContain(stays);
-  expect(await leaveSegments(services, [])).toEqual({ segments: 0, removed: 0 });
+  expect(await leaveSegments(services, [])).toEqual({ segments: 0, removed: 0, refused: [] });
+});
+
+test("a segment that the key may not change is named, and keeps no one from being erased", async () => {
+  const { world, pids } = await startVips();
+  expect((await world.run()).status).toBe("succeeded");
+  const [pid = ""] = pids;
+  const services = await world.services();
+  const { http } = services;
+  const asked: string[] = [];
+  const request: typeof http.request = async (call) => {
+    if (!call.path.endsWith("/members/remove")) return await http.request(call);
+    asked.push(call.path);
+    const head = { kind: "response", status: 403, retryAfter: null, date: null, location: null } as const;
+    return { ...head, contentEncoding: null, body: Buffer.from("{}"), release() {}, keyVersion: 0 };
+  };
+  const left = await leaveSegments({ ...services, http: { ...http, request } }, [pid]);
+  expect([left.removed, left.refused.length, asked.length]).toEqual([0, 1, 1]);
 });
 
 test("segments of the configuration are left, too, even if no run has read them yet", async () => {
