@@ -18,7 +18,14 @@ const datasetShape = z.object({
   uuid: z.uuid(),
   database_uuid: z.uuid(),
   schema: z.string(),
-  columns: z.array(z.object({ column_name: z.string(), verbose_name: z.string(), description: z.string() })),
+  columns: z.array(
+    z.object({
+      column_name: z.string(),
+      verbose_name: z.string(),
+      type: z.string(),
+      description: z.string(),
+    }),
+  ),
   metrics: z.array(z.object({ metric_name: z.string(), verbose_name: z.string(), description: z.string() })),
 });
 const filterShape = z.object({ subject: z.string() });
@@ -37,6 +44,10 @@ const chartShape = z.object({
     metrics: z.array(z.string()).default([]),
     metrics_b: z.array(z.string()).default([]),
     timeseries_limit_metric: z.string().optional(),
+    y_axis_format: z.string().optional(),
+    markerEnabled: z.boolean().optional(),
+    echart_options: z.string().optional(),
+    column_config: z.record(z.string(), z.looseObject({ d3NumberFormat: z.string().optional() })).default({}),
     adhoc_filters: z.array(filterShape),
     adhoc_filters_b: z.array(filterShape).default([]),
   }),
@@ -123,6 +134,33 @@ test("charts and filters name only columns and metrics of their dataset", () => 
         const columns = datasetOf(datasetUuid)?.columns.map((known) => known.column_name);
         expect.soft(columns, title).toContain(column.name);
       }
+    }
+  }
+});
+
+test("lines show a single day", () => {
+  const lines = charts.filter(({ viz_type: type }) => type === "echarts_timeseries_line");
+  const blank = lines.filter(({ params }) => params.markerEnabled !== true);
+  expect(lines).not.toEqual([]);
+  expect(blank.map(({ slice_name: name }) => name)).toEqual([]);
+});
+
+test("axes of counts have no fractions", () => {
+  const counts = charts.filter(
+    ({ viz_type: type, params }) =>
+      type.startsWith("echarts_timeseries") &&
+      [",d", "+,d", "SMART_NUMBER"].includes(params.y_axis_format ?? ""),
+  );
+  const fractions = counts.filter(({ params }) => params.echart_options !== "{ yAxis: { minInterval: 1 } }");
+  expect(counts).not.toEqual([]);
+  expect(fractions.map(({ slice_name: name }) => name)).toEqual([]);
+});
+
+test("numbers in tables have a format", () => {
+  for (const { slice_name: name, dataset_uuid: uuid, params } of charts) {
+    for (const { column_name: column, type } of datasetOf(uuid)?.columns ?? []) {
+      if (!params.all_columns.includes(column) || !/BIGINT|INTEGER|NUMERIC/.test(type)) continue;
+      expect.soft(params.column_config[column]?.d3NumberFormat, `${name}: ${column}`).toBeDefined();
     }
   }
 });
