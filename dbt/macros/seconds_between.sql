@@ -1,10 +1,10 @@
-{# Seconds between two instants, to the millisecond. #}
+{# Seconds between two instants, in whole milliseconds. #}
 {% macro seconds_between(first_instant, last_instant) %}
     {{- return(adapter.dispatch('seconds_between', 'person_etl')(first_instant, last_instant)) -}}
 {% endmacro %}
 
 {% macro default__seconds_between(first_instant, last_instant) -%}
-round(cast(extract(epoch from {{ last_instant }} - {{ first_instant }}) as {{ dbt.type_numeric() }}), 3)
+round(floor(cast(extract(epoch from {{ last_instant }} - {{ first_instant }}) as {{ dbt.type_numeric() }}) * 1000) / 1000, 3)
 {%- endmacro %}
 
 {% macro bigquery__seconds_between(first_instant, last_instant) -%}
