@@ -190,7 +190,7 @@ Data: Postgres at db.example/warehouse
     ],
     ["✓ Done in 14 s: 1 contact job.", { jobs: [{ job: "c", type: "contact_jobs", records_sent: 1 }] }],
     [
-      "✓ Done in 14 s: 9 records sent, 500 PIDs pushed, 8 billed, 8 people enriched.",
+      "✓ Done in 14 s: 9 records sent, 8 billed, 8 people enriched.",
       { jobs: [sent, push], billed: { e: 8 } },
     ],
     [`• 1 of 1 job stopped at a limit ${kept}`, stopped("limited", "credits")],

@@ -234,8 +234,8 @@ function headline({ status, jobs }: RunReport, { billed, seconds, publications }
   const isFree = sent + paid === 0;
   const others = sentByOthers(jobs);
   const outcome = [
-    sent > 0 ? `${countText(sent, "record")} sent` : "",
-    ...others,
+    // The table has the other calls of a run that sent records.
+    ...(sent > 0 ? [`${countText(sent, "record")} sent`] : others),
     sent === 0 && others.length === 0 ? "nothing was sent" : "",
     paid > 0 ? `${count(paid)} billed` : "",
     enriched > 0 ? `${countText(enriched, "person", "people")} enriched` : "",
