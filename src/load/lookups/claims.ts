@@ -23,7 +23,7 @@ function isOthers(session: Session, run: Claimant | null): RawBuilder<unknown> {
 
 /**
  * Ranks the due contents of `pg_temp.due` and decides on each: `mine` up to the maximum, `later` beyond it, `other` if another run is
- * sending it. Columns of `due`: content, record, sent_pid, rank, rows, prior, was_rejected.
+ * sending it. Columns of `due`: content, seen_at (`ctid` of a seen row with its record), sent_pid, rank, rows, prior, was_rejected.
  */
 export async function rankDue(
   session: Session,
@@ -45,6 +45,10 @@ export async function rankDue(
   await session.client.query("ANALYZE pg_temp.due");
 }
 
+/** Due contents `w` with their records, from the seen rows: records are long, and are sorted only once. */
+const withRecords = (type: LookupType) =>
+  sql`pg_temp.due AS w JOIN ${sql.raw(type === "validate_emails" ? "pg_temp.seen_content" : "pg_temp.seen")} AS s ON s.ctid = w.seen_at`;
+
 /** A value of the claims of the run; null for others. */
 const mine = (value: RawBuilder<unknown>) => sql`CASE WHEN claim = 'mine' THEN ${value} END`;
 
@@ -62,9 +66,9 @@ export async function claimDue(
   const table = session.table("lookup_due");
   const claimed = await session.change(sql`
     INSERT INTO ${table} AS d (kind, content, record, sent_service_pid, job, shard, epoch, rows, was_rejected, is_sent, _synced_at, _run_id)
-    SELECT ${kind}, content, ${mine(sql`record`)}, ${mine(sql`sent_pid`)}, ${mine(sql`${run.job}`)}, ${mine(sql`${run.shard}`)},
-      ${mine(sql`${run.epoch}::bigint`)}, rows, was_rejected, false, now(), ${run.runId}
-    FROM pg_temp.due ORDER BY content
+    SELECT ${kind}, w.content, ${mine(sql`s.record`)}, ${mine(sql`w.sent_pid`)}, ${mine(sql`${run.job}`)}, ${mine(sql`${run.shard}`)},
+      ${mine(sql`${run.epoch}::bigint`)}, w.rows, w.was_rejected, false, now(), ${run.runId}
+    FROM ${withRecords(spec.type)} ORDER BY w.content
     ON CONFLICT (kind, content) DO UPDATE SET record = excluded.record, sent_service_pid = excluded.sent_service_pid,
       job = excluded.job, shard = excluded.shard, epoch = excluded.epoch, rows = excluded.rows,
       was_rejected = d.was_rejected OR excluded.was_rejected, is_sent = false, _synced_at = now(), _run_id = excluded._run_id
@@ -162,7 +166,7 @@ export async function readFirstDue(
   count: number,
 ): Promise<readonly LookupRecord[]> {
   const rows = await session.rows<ClaimedRow>(sql`
-    SELECT encode(content, 'hex') AS content, record, sent_pid FROM pg_temp.due AS w WHERE claim = 'mine'
+    SELECT encode(w.content, 'hex') AS content, s.record, w.sent_pid FROM ${withRecords(type)} WHERE claim = 'mine'
     ORDER BY w.content LIMIT ${count}`);
   return rows.map((row) => recordOf(type, row));
 }

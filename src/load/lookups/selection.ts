@@ -31,9 +31,9 @@ function dueContents({ session, spec: { type, job, source } }: ReadingContext): 
   const rejected = sql`(SELECT x.source_key FROM ${session.table("reject")} AS x
     WHERE x.job = ${job} AND x.source = ${source} AND x.resolved_at IS NULL AND x.source_key IS NOT NULL)`;
   return type === "validate_emails"
-    ? sql`SELECT content, record, sent_pid, rank, rows, prior, address IN ${rejected} AS was_rejected
+    ? sql`SELECT content, ctid AS seen_at, sent_pid, rank, rows, prior, address IN ${rejected} AS was_rejected
         FROM pg_temp.seen_content WHERE NOT ${NOT_DUE}`
-    : sql`SELECT content, min(record COLLATE "C") AS record, min(sent_pid COLLATE "C") AS sent_pid, min(rank) AS rank, count(*) AS rows,
+    : sql`SELECT content, min(ctid) AS seen_at, min(sent_pid COLLATE "C") AS sent_pid, min(rank) AS rank, count(*) AS rows,
           min(prior) AS prior, bool_or(source_key IN ${rejected}) AS was_rejected
         FROM pg_temp.seen WHERE NOT ${NOT_DUE} GROUP BY content`;
 }
