@@ -8,6 +8,9 @@ import type { Stage } from "./stage.ts";
 
 /** Calls in flight of every measured client. */
 export const CALLS_IN_FLIGHT = 8;
+/** Command line of the checkout, whose files a profile can name. */
+export const checkout = new URL("../bin/person-etl", import.meta.url).pathname;
+
 /** Command line of the package, as users install it. */
 export const launcher = await installPackage();
 
@@ -61,9 +64,10 @@ export async function runEnrichJob(
   what: string,
   config: string,
   extra: readonly string[] = [],
+  program: string = launcher,
 ): Promise<Figures> {
   const args = ["--config", config, "--json", "--log-level", "warn", "run", "--yes", ...extra];
-  const { result, cpu } = await withServerCpu(stage, () => measure(launcher, args, environmentOf(stage)));
+  const { result, cpu } = await withServerCpu(stage, () => measure(program, args, environmentOf(stage)));
   const report = JSON.parse(result.stdout) as {
     jobs: { records_matched: number; records_sent: number; records_unchanged: number }[];
   };

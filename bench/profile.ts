@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { Client } from "pg";
-import { runEnrichJob, writeConfig } from "./enrich-job.ts";
+import { checkout, runEnrichJob, writeConfig } from "./enrich-job.ts";
 import { type Figures, round } from "./figures.ts";
 import { dropSchemas, setStage, type Stage } from "./stage.ts";
 
@@ -128,7 +128,7 @@ async function profileNight(
 ): Promise<void> {
   const folder = mkdtempSync(join(stage.folder, "profile-"));
   process.env["NODE_OPTIONS"] = `--cpu-prof --cpu-prof-dir=${folder}`;
-  const night: Promise<Figures> = runEnrichJob(stage, what, config, extra);
+  const night: Promise<Figures> = runEnrichJob(stage, what, config, extra, checkout);
   const [figures, server] = await Promise.all([night, sampleServer(stage.databaseUrl, night)]);
   delete process.env["NODE_OPTIONS"];
   const [file = ""] = readdirSync(folder);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openEmbedded } from "../src/load/embedded/open.ts";
 import { silentLog } from "../src/log.ts";
-import { environmentOf, launcher, runEnrichJob, writeConfig } from "./enrich-job.ts";
+import { checkout, environmentOf, launcher, runEnrichJob, writeConfig } from "./enrich-job.ts";
 import { median } from "./figures.ts";
 import { readTree } from "./process-tree.ts";
 import { setStage, type Stage } from "./stage.ts";
@@ -16,7 +16,6 @@ import { setStage, type Stage } from "./stage.ts";
  *     npm run bench:start
  */
 const ROUNDS = 15;
-const checkout = new URL("../bin/person-etl", import.meta.url).pathname;
 
 interface Command {
   readonly name: string;
