@@ -62,6 +62,7 @@ if (values.only === undefined) {
     `# Figures of one sitting
 
 Written by \`npm run bench:all\` on ${date}: ${machine}. [Performance](../performance.md) explains the figures and their floors.
+Other work on the machine makes single lines slower by half: compare ratios.
 
 ${sections.join("\n")}`,
   );
