@@ -21,14 +21,15 @@ const others = Object.keys(manifest.dependencies).filter((name) => !bundled.incl
 /** Name of the package that a file is from; null for a file of ours. */
 const packageOf = (file: string) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1] ?? null;
 
+/** Text of a package's license, which some have only at the end of their README. */
 function licenseOf(name: string): string {
   const folder = new URL(`node_modules/${name}/`, import.meta.url);
-  const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry));
-  const text =
-    file === undefined
-      ? `License: ${JSON.parse(readFileSync(new URL("package.json", folder), "utf8")).license}\n`
-      : readFileSync(new URL(file, folder), "utf8");
-  return `${name}\n\n${text}`;
+  const names = readdirSync(folder);
+  const file =
+    names.find((entry) => /^licen[cs]e/i.test(entry)) ?? names.find((entry) => /^readme/i.test(entry));
+  if (file === undefined) throw new Error(`${name} has no license.`);
+  const text = readFileSync(new URL(file, folder), "utf8");
+  return `${name}\n\n${/^readme/i.test(file) ? text.slice(Math.max(0, text.search(/^#+ *licen[cs]e/im))) : text}`;
 }
 
 export default defineConfig({

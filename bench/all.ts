@@ -52,7 +52,8 @@ for (const [name, { title, program, args }] of Object.entries(parts)) {
   const { stdout } = await measure(process.execPath, [new URL(program, import.meta.url).pathname, ...args]);
   process.stdout.write(`\n${title}\n${stdout}`);
   const command = ["node", `bench/${program}`, ...args].join(" ");
-  sections.push(`## ${title}\n\n\`${command}\`\n\n\`\`\`text\n${stdout.trim()}\n\`\`\`\n`);
+  const printed = stdout.replace(/^Written to .*\n/mu, "").trim();
+  sections.push(`## ${title}\n\n\`${command}\`\n\n\`\`\`text\n${printed}\n\`\`\`\n`);
 }
 if (values.only === undefined) {
   const machine = `${cpus().length} cores of ${cpus()[0]?.model ?? "an unknown processor"}, ${Math.round(totalmem() / 2 ** 30)} GB; Node.js ${process.version}`;

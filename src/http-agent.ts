@@ -65,11 +65,17 @@ export function openAgent(options: AgentOptions): Agent {
         new Pool(proxy, { ...completed, headersTimeout: connectTimeoutMs }),
     });
   };
-  const dispatcher = () => (opened ??= open());
+  const dispatcher = () =>
+    (opened ??= open().catch((error: unknown) => {
+      opened = null;
+      // Nothing was sent.
+      throw new ConnectError(error instanceof Error ? error : new Error("undici can't be loaded"));
+    }));
   return {
     async fetch(url, init) {
+      const opening = dispatcher();
       const { fetch } = await import("undici");
-      return await fetch(url, { ...init, dispatcher: await dispatcher() });
+      return await fetch(url, { ...init, dispatcher: await opening });
     },
     request: async (request) => (await dispatcher()).request(request),
     async close() {
@@ -142,10 +148,20 @@ function readCertificates(path: string): string {
   }
 }
 
+/** True unless user or password have a `%` that stands for nothing. */
+function hasReadableLogin({ username, password }: URL): boolean {
+  try {
+    decodeURIComponent(`${username}${password}`);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function refuseUnusableProxy(name: string, address: string | undefined): void {
   if (!address) return;
   const url = URL.canParse(address) ? new URL(address) : null;
-  if (url?.protocol === "http:" || url?.protocol === "https:") return;
+  if (url !== null && ["http:", "https:"].includes(url.protocol) && hasReadableLogin(url)) return;
   throw new FixConfigurationError(
     "unusable_proxy",
     `${name} is not the address of an HTTP proxy. ${adviceFor("unusable_proxy").next}`,

@@ -85,7 +85,9 @@ export class UntrustedAddressError extends Error {
 export class UnreachableError extends Error {
   override readonly name = "UnreachableError";
   constructor(url: string, cause: unknown) {
-    const reason = codeOf(cause instanceof Error ? cause.cause : null) ?? "no response";
+    const isTimeout = cause instanceof Error && cause.name === "TimeoutError";
+    const reason =
+      codeOf(cause instanceof Error ? cause.cause : null) ?? (isTimeout ? "timeout" : "no response");
     super(`${new URL(url).host} can't be reached (${reason})`, { cause });
   }
 }

@@ -100,7 +100,7 @@ function meantBy({ options }: Command, text: string): string | undefined {
     ([long, form]) => form.test(given) && options.some((one) => one.long === long),
   )?.[0];
   const command = kind === "command" ? OTHER_NAMES[name] : undefined;
-  const other = flag ? `${flag} ${given.includes("@") ? "…" : given}` : command;
+  const other = flag ? `${flag} …` : command;
   return other && `Did you mean ${other}?`;
 }
 

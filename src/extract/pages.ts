@@ -25,6 +25,9 @@ export interface ChangeAnswer {
   readonly newSize: number | null;
 }
 
+/** PIDs per call (section 8 advises 1,000 to 10,000). */
+export const BATCH_PIDS = 10_000;
+
 export function changeCall(
   endpoint: FreeEndpoint,
   segmentId: string,

@@ -185,9 +185,11 @@ test("other kinds of proxies, and a service.ca without a certificate, are refuse
   await expect(callService(`https://${HOST}`, caFile)).rejects.toMatchObject({
     code: "unreadable_certificate",
   });
-  vi.stubEnv("HTTPS_PROXY", "socks5://me:secret@proxy:1080");
-  await expect(callService(`https://${HOST}`)).rejects.toMatchObject({
-    code: "unusable_proxy",
-    message: expect.not.stringContaining("secret"),
-  });
+  for (const proxy of ["socks5://me:secret@proxy:1080", "http://me:secret%off@proxy:1080"]) {
+    vi.stubEnv("HTTPS_PROXY", proxy);
+    await expect(callService(`https://${HOST}`)).rejects.toMatchObject({
+      code: "unusable_proxy",
+      message: expect.not.stringContaining("secret"),
+    });
+  }
 });

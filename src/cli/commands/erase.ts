@@ -135,15 +135,20 @@ function identifiersText({ found: { people } }: ErasurePlan): string {
     people.emails.length > 0 ? countText(people.emails.length, "e-mail address", "e-mail addresses") : "",
     people.rows.length > 0 ? countText(people.rows.length, "input row") : "",
   ].filter((text) => text !== "");
-  return new Intl.ListFormat("en-GB").format(texts);
+  return new Intl.ListFormat("en-US").format(texts);
 }
 
 /** `2026-11-27` */
 const dayOf = (instant: string) => instant.slice(0, 10);
 
 /** What stays at the service, and the next step; empty for nothing. */
-function stillText({ memberOf }: ErasurePlan, { removeFromSegments }: EraseFlags, next: string): string {
-  if (memberOf === 0 || removeFromSegments === true) return "";
+function stillText(
+  { memberOf, erasedAt }: ErasurePlan,
+  { removeFromSegments }: EraseFlags,
+  next: string,
+): string {
+  if (removeFromSegments === true || (memberOf === 0 && erasedAt === null)) return "";
+  if (memberOf === 0) return `Their segments at the service are no longer known here: ${next}`;
   return `Still a member of ${countText(memberOf, "segment")} at the service: ${next}`;
 }
 
@@ -151,7 +156,10 @@ function countsOf(plan: ErasurePlan, rows: RowsByTable, { removeFromSegments }: 
   const { people, sharedEmails } = plan.found;
   return {
     ...(plan.erasedAt === null ? {} : { already_erased_at: plan.erasedAt }),
-    ...(removeFromSegments === true ? {} : { still_member_of_segments: plan.memberOf }),
+    // After an erasure, the warehouse knows no segment of theirs.
+    ...(removeFromSegments === true || plan.erasedAt !== null
+      ? {}
+      : { still_member_of_segments: plan.memberOf }),
     pids: people.pids.length,
     email_addresses: people.emails.length,
     input_rows: people.rows.length,
@@ -245,7 +253,9 @@ function outcomeOf(plan: ErasurePlan, { erasureId, rows, waiting, left, notes }:
     left ? leftText(left, plan) : "",
     ...waiting.map((one) => `! Waiting for ${waitingText(one)}.`),
   );
-  return result(document, lines, exitCode === 0 && left && left.refused.length > 0 ? 3 : exitCode);
+  const isUnasked = plan.erasedAt !== null && plan.found.people.pids.length === 0;
+  const mayStay = left !== undefined && (left.refused.length > 0 || isUnasked);
+  return result(document, lines, exitCode === 0 && mayStay ? 3 : exitCode);
 }
 
 function leftText({ segments, removed, refused }: LeftSegments, { found }: ErasurePlan): string {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { crashPoint } from "../../crash-point.ts";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
-import { changeCall } from "../../extract/pages.ts";
+import { BATCH_PIDS, changeCall } from "../../extract/pages.ts";
 import { findPeople } from "../../load/erasure/find.ts";
 import { countPeople, removeErased, segmentsOf } from "../../load/erasure/remove.ts";
 import {
@@ -200,11 +200,19 @@ export async function leaveSegments(services: LeaveServices, pids: readonly stri
   let removed = 0;
   const refused: string[] = [];
   for (const segmentId of segments) {
-    const call = changeCall(segmentEndpoints.remove, segmentId, pids);
-    const reply = await callRecorded(services, caller, { ...call, expects: [403, 404] });
-    if (reply.kind === "answer") removed += reply.value.changed ?? 0;
-    else if (reply.status === 403) refused.push(segmentId);
-    log.info({ segment_id: segmentId, known: reply.kind === "answer" }, "segment_left");
+    let isRefused = false;
+    for (let at = 0; at < pids.length; at += BATCH_PIDS) {
+      const call = changeCall(segmentEndpoints.remove, segmentId, pids.slice(at, at + BATCH_PIDS));
+      const reply = await callRecorded(services, caller, { ...call, expects: [403, 404] });
+      if (reply.kind === "answer") removed += reply.value.changed ?? 0;
+      else isRefused ||= reply.status === 403;
+    }
+    if (isRefused) {
+      refused.push(segmentId);
+      log.warn({ segment_id: segmentId }, "segment_refused");
+      continue;
+    }
+    log.info({ segment_id: segmentId }, "segment_left");
   }
   return { segments: segments.length, removed, refused };
 }

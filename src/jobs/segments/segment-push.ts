@@ -1,5 +1,5 @@
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import { changeCall, pageCall, readCreated } from "../../extract/pages.ts";
+import { BATCH_PIDS, changeCall, pageCall, readCreated } from "../../extract/pages.ts";
 import { countText } from "../../figures.ts";
 import { clearListed } from "../../load/feeds/members.ts";
 import {
@@ -35,9 +35,6 @@ import { segmentGone } from "./segments.ts";
 import { FULL_SWEEP_EVERY_MS, type ReadPage, readPages } from "./sweep.ts";
 
 const { create, members, add, remove } = segmentEndpoints;
-
-/** PIDs per call (section 8 advises 1,000 to 10,000). */
-const BATCH_PIDS = 10_000;
 
 type Context = FeedContext<SegmentPushJobConfig>;
 type PlanContext = FeedPlanContext<SegmentPushJobConfig>;

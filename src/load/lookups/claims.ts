@@ -45,7 +45,7 @@ export async function rankDue(
   await session.client.query("ANALYZE pg_temp.due");
 }
 
-/** Due contents `w` with their records, from the seen rows: records are long, and are sorted only once. */
+/** Due contents `w` with their records, from the seen rows: records are long, and are sorted only once. Rows of one content differ at most in the order of addresses. */
 const withRecords = (type: LookupType) =>
   sql`pg_temp.due AS w JOIN ${sql.raw(type === "validate_emails" ? "pg_temp.seen_content" : "pg_temp.seen")} AS s ON s.ctid = w.seen_at`;
 
