@@ -241,7 +241,7 @@ const stagedHashes = (key: ErasureKey) => [
   sql`SELECT 'source_key', ${hashOf(key, hashedText.row("source", "source_key"))} FROM pg_temp.erased_row`,
 ];
 
-/** Instant by which all staged subjects were erased; null if one of them wasn't, or nothing was found at the time. */
+/** Instant by which all staged subjects were named in erasures that removed rows, of whomever; null if one of them wasn't. */
 export async function stagedErasedAt(session: Session, key: ErasureKey): Promise<string | null> {
   const [erased = null] = await session.pluck<string | null>(sql`
     SELECT CASE WHEN bool_and(e.at IS NOT NULL) THEN max(e.at) END
