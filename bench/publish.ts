@@ -1,5 +1,4 @@
-import { chmodSync, linkSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { linkSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
 import { Client } from "pg";
@@ -14,7 +13,7 @@ import { launcher } from "./enrich-job.ts";
 import { median } from "./figures.ts";
 import { fillPeople } from "./fill-people.ts";
 import { type Measured, measure } from "./measured-process.ts";
-import { dropSchemas } from "./stage.ts";
+import { dropSchemas, makeServerFolder } from "./stage.ts";
 
 /**
  * Publishes many people to a new DuckDB file by the real command line, and loads the same files by DuckDB alone; then again with
@@ -32,9 +31,7 @@ const NAMES = { data: "bench", ops: "bench_ops", state: "bench_state" };
 const floor = new URL("floor-duckdb.ts", import.meta.url).pathname;
 
 const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
-const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
-// The server's user can enter, so that the data is here and is removed.
-chmodSync(folder, 0o711);
+const folder = makeServerFolder();
 const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
 const url = given ?? embedded?.connectionString ?? "";
 const db = openWarehouse({ url, schema: NAMES.data, opsSchema: NAMES.ops, stateSchema: NAMES.state });

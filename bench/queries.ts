@@ -1,6 +1,5 @@
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
-import { cpus, tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
+import { cpus } from "node:os";
 import { parseArgs } from "node:util";
 import { Client } from "pg";
 import { docQueries } from "../scripts/doc-queries.ts";
@@ -8,6 +7,7 @@ import { openEmbedded } from "../src/load/embedded/open.ts";
 import { silentLog } from "../src/log.ts";
 import { openWarehouse } from "../test/support/bound-load.ts";
 import { fillPeople } from "./fill-people.ts";
+import { makeServerFolder } from "./stage.ts";
 
 /**
  * Times the queries of docs/model-your-data.md, as they stand there, on a warehouse of many people.
@@ -72,9 +72,7 @@ async function medianOf(client: Client, sql: string): Promise<number> {
 }
 
 const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
-const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
-// The server's user can enter, so that the data is here and is removed.
-chmodSync(folder, 0o711);
+const folder = makeServerFolder();
 const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
 try {
   await timeQueries(given ?? embedded?.connectionString ?? "", Number(values.people));

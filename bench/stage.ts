@@ -90,14 +90,19 @@ async function startService(flags: readonly string[]): Promise<{ url: string; ch
   throw new Error("The sandbox did not start.");
 }
 
+/** Creates a folder that the server's user can enter, so that the data is here and is removed. */
+export function makeServerFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
+  chmodSync(folder, 0o711);
+  return folder;
+}
+
 /** Creates an input table with `rows` rows in an empty database, and starts a sandbox with these flags. */
 export async function setStage(
   rows: number,
   sandboxFlags: readonly string[] = ["--no-contents", "--no-gzip"],
 ): Promise<Stage> {
-  const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
-  // The server's user can enter, so that the data is here and is removed.
-  chmodSync(folder, 0o711);
+  const folder = makeServerFolder();
   const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
   const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
   const databaseUrl = given ?? embedded?.connectionString ?? "";

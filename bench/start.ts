@@ -1,13 +1,11 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { openEmbedded } from "../src/load/embedded/open.ts";
 import { silentLog } from "../src/log.ts";
 import { checkout, environmentOf, launcher, runEnrichJob, writeConfig } from "./enrich-job.ts";
 import { median } from "./figures.ts";
 import { readTree } from "./process-tree.ts";
-import { setStage, type Stage } from "./stage.ts";
+import { makeServerFolder, setStage, type Stage } from "./stage.ts";
 
 /**
  * Measures short commands in a checkout and in an installed package, beside an empty Node.js program and one that connects to
@@ -72,9 +70,7 @@ async function compareCommands(stage: Stage): Promise<void> {
 }
 
 async function timeEmbedded(): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
-  // The server's user can enter.
-  chmodSync(folder, 0o711);
+  const folder = makeServerFolder();
   try {
     for (const what of ["created", "opened", "opened"]) {
       const startedAt = performance.now();

@@ -141,7 +141,7 @@ function identifiersText({ found: { people } }: ErasurePlan): string {
 /** `2026-11-27` */
 const dayOf = (instant: string) => instant.slice(0, 10);
 
-/** What stays at the service, and the next step; empty for nothing. */
+/** Memberships that stay at the service, and the next step; empty for none. */
 function stillText(
   { memberOf, erasedAt }: ErasurePlan,
   { removeFromSegments }: EraseFlags,

@@ -255,7 +255,7 @@ function headline({ status, jobs }: RunReport, { billed, seconds, publications }
   return `${notPublished === "" ? "✓" : "•"} Done in ${time}: ${done}.${notPublished}`;
 }
 
-/** What jobs without billed records sent: `2,090 PIDs pushed`, `2 searches`. */
+/** Work sent by jobs whose records aren't billed when sent: `2,090 PIDs pushed`, `2 searches`. */
 function sentByOthers(jobs: readonly JobReport[]): readonly string[] {
   const sentBy = (...types: string[]) =>
     sumOf(jobs, ({ type, records_sent: sent }) => (types.includes(type) ? sent : 0));
