@@ -120,15 +120,17 @@ describe("a fingerprint", () => {
   test("of a mapping stays the same in every release, version and session", async () => {
     await context.sql(`CREATE TABLE crm.wide (id bigint, a timestamptz, b float8, c text, list text[]);
       INSERT INTO crm.wide VALUES (1, '2026-11-21 04:00:00.5+01', 0.1, 'ann@example.com', '{x,NULL,"a,b"}')`);
-    await context.sql(`ALTER ROLE CURRENT_USER SET TimeZone = 'Asia/Tokyo'; ALTER ROLE CURRENT_USER SET extra_float_digits = 0;
-      ALTER ROLE CURRENT_USER SET DateStyle = 'German'`);
+    // In this database only: other files use the role at the same time.
+    const role = `ALTER ROLE CURRENT_USER IN DATABASE ${new URL(context.url).pathname.slice(1)}`;
+    await context.sql(`${role} SET TimeZone = 'Asia/Tokyo'; ${role} SET extra_float_digits = 0;
+      ${role} SET DateStyle = 'German'`);
     const other = openDefaultDb(context.url);
     try {
       const [found] = await hashesOf(input, other);
       expect(found?.print).toBe("7b4bfa52bb028958c2f509ef1837957f");
     } finally {
       await other.close();
-      await context.sql("ALTER ROLE CURRENT_USER RESET ALL");
+      await context.sql(`${role} RESET ALL`);
     }
   });
 
