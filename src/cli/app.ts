@@ -11,6 +11,7 @@ import { locateConfig } from "../config/settings.ts";
 import { codeOf, FixConfigurationError } from "../errors.ts";
 import { type HttpClient, openHttpClient } from "../extract/http-client.ts";
 import { createLimiter, type Limiter } from "../extract/limits.ts";
+import { limitGarbage } from "../garbage.ts";
 import { createPublisher, type Publisher, type ScheduledPublication } from "../jobs/publish/publisher.ts";
 import { jobTypes } from "../jobs/registry.ts";
 import type { JobServices } from "../jobs/services.ts";
@@ -175,6 +176,7 @@ export function localServices(
 
 export async function openJobServices(context: Context, config: Config, db: Db): Promise<JobServices> {
   const { http, createLimiter } = await openService(context, config);
+  limitGarbage();
   return { ...localServices(context, config, db), http, limiter: createLimiter() };
 }
 
@@ -215,6 +217,7 @@ export async function openPublisher(
     })),
   );
   scope.defer("destinations", () => publisher.close());
+  limitGarbage();
   return publisher;
 }
 

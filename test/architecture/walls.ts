@@ -23,6 +23,7 @@ const layers: readonly Layer[] = [
       "src/suggest.ts",
       "src/crash-point.ts",
       "src/body.ts",
+      "src/garbage.ts",
       "src/process-state.ts",
       "src/http-agent.ts",
       "src/object-store.ts",

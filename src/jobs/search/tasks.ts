@@ -124,7 +124,8 @@ export async function runTasks<T extends Task>(
         break;
       }
       if (!isNoted) progress.note(job.name, `waiting for the service to finish ${names}`);
-      await clock.sleep(LEAST_MS + random() * (MOST_MS - LEAST_MS), signal);
+      // Small searches are finished by the first poll.
+      await clock.sleep(LEAST_MS + (isNoted ? random() * (MOST_MS - LEAST_MS) : 0), signal);
     }
   } finally {
     const remaining = open.size + limited;

@@ -5,6 +5,7 @@ import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
 import type { InputEngine, TextLists } from "./engine.ts";
 import type { FileColumn } from "./files.ts";
 import { type InputColumn, relationText, type RowColumn, SAMPLE_LIMIT_MS } from "./input.ts";
+import { collectGarbage } from "../../garbage.ts";
 
 /** Megabytes of DuckDB, with which the process stays below 256; larger work spills into the connection's folder. */
 export const MEMORY_MB = 64;
@@ -112,7 +113,7 @@ export function engineOf(session: DuckDBConnection): InputEngine {
       bytes += part.length;
       if (bytes < GARBAGE_BYTES) continue;
       // V8 doesn't count the memory of chunks.
-      globalThis.gc?.();
+      collectGarbage();
       bytes = 0;
     }
   }

@@ -9,6 +9,7 @@ import { quoteIdentifier, type SchemaNames, tableText } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { ColumnType } from "../../schemas/field.ts";
 import type { Column, PublishedSchema } from "../../schemas/table.ts";
+import { collectGarbage } from "../../garbage.ts";
 
 /** A table to publish; see the catalog of `src/publish`. */
 export interface PublishableTable {
@@ -193,6 +194,6 @@ export async function copyToFiles(
   if (failure !== null) throw failure;
   await file?.close();
   // V8 counts few of the bytes received, and runs no collection while the destination works.
-  if (bytes > GARBAGE_BYTES) globalThis.gc?.();
+  if (bytes > GARBAGE_BYTES) collectGarbage();
   return { files, lines, longestLineBytes };
 }

@@ -5,6 +5,7 @@ import { type JobReference, runJob } from "../../bigquery/session.ts";
 import { quoteQualified } from "../../bigquery/sql.ts";
 import type { BatchRef, PublishedTable, StagedFiles } from "../destination.ts";
 import { columnType, type DatasetNames, elementType, listTables } from "./datasets.ts";
+import { collectGarbage } from "../../garbage.ts";
 
 /** Bytes per request, a multiple of 256 KB as Google requires. */
 const CHUNK_BYTES = 4 * 1024 * 1024;
@@ -81,7 +82,7 @@ async function sendChunks(
       const range = `bytes ${sent}-${sent + bytesRead - 1}/${size}`;
       const response = await put(client, address, range, chunk.subarray(0, bytesRead));
       // fetch copies the body; V8 would keep a dozen copies.
-      globalThis.gc?.();
+      collectGarbage();
       if (response.status !== 308) return await jobOf(response);
       sent = bytesReceived(response);
       failures = 0;

@@ -28,6 +28,7 @@ import {
 } from "./files.ts";
 import { copyDatabase, type DuckSession, openDuckDb, quoteText, type TextRow } from "./session.ts";
 import * as statements from "./statements.ts";
+import { collectGarbage } from "../../garbage.ts";
 
 /** A DuckDB file that analysts open. */
 interface DuckDbTarget {
@@ -186,7 +187,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     try {
       // A session that has just committed, and garbage, hold as much memory as the copy takes.
       await closeOwn();
-      globalThis.gc?.();
+      collectGarbage();
       const db = await session();
       // The file's log is removed just before the copy takes its place.
       await db.checkpoint();
