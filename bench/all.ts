@@ -9,7 +9,7 @@ import { measure } from "./measured-process.ts";
  *
  *     npm run bench:all -- [--only start,quiet]
  *
- * Takes about 20 minutes and 3 GB of disk.
+ * Takes about 40 minutes and 25 GB of disk.
  */
 interface Part {
   readonly title: string;
@@ -39,6 +39,16 @@ const parts: Readonly<Record<string, Part>> = {
     title: "Memory of Node.js by people and KB a response",
     program: "memory.ts",
     args: ["--nights", "20000x1,20000x30,100000x1"],
+  },
+  queries: {
+    title: "Status, the page and queries on a million people",
+    program: "queries.ts",
+    args: ["--people", "1000000"],
+  },
+  publish: {
+    title: "Publication of a million people to DuckDB, and of 1% of them",
+    program: "publish.ts",
+    args: ["--people", "1000000", "--rounds", "0"],
   },
 };
 

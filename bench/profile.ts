@@ -5,11 +5,13 @@ import { parseArgs } from "node:util";
 import { Client } from "pg";
 import { checkout, runEnrichJob, writeConfig } from "./enrich-job.ts";
 import { type Figures, round } from "./figures.ts";
+import { cpuSeconds } from "./process-tree.ts";
 import { dropSchemas, setStage, type Stage } from "./stage.ts";
 
 /**
  * Shows where the time of a first night goes, and of a night in which everybody is sent again: in Node by its CPU profile,
- * in Postgres by samples of the statements that run. Prints the shares of which docs/performance.md has the largest.
+ * in Postgres by samples of the statements that run, and on the cores by process. Prints the shares of which docs/performance.md has
+ * the largest.
  *
  *     npm run bench:profile -- [--people 20000]
  */
@@ -17,6 +19,8 @@ const { values } = parseArgs({ options: { people: { type: "string", default: "20
 
 const SCHEMA = "bench_profile";
 const SAMPLE_EVERY_MS = 20;
+/** Share of the cores that the service uses while it is sent records. */
+const SENDING = 0.1;
 
 /** A kind of work, and the text by which it is recognized. The first that fits counts. */
 type Kind = readonly [what: string, text: RegExp];
@@ -111,6 +115,44 @@ async function sampleServer(url: string, work: Promise<unknown>): Promise<Shares
   return shares;
 }
 
+/** CPU seconds so far. */
+interface Ticks {
+  readonly service: number;
+  readonly server: number;
+  readonly idle: number;
+  readonly total: number;
+}
+
+function readTicks({ servicePid, postmasterPid }: Stage): Ticks {
+  const [line = ""] = readFileSync("/proc/stat", "utf8").split("\n", 1);
+  const fields = line.trim().split(/\s+/u).slice(1).map(Number);
+  return {
+    service: cpuSeconds(servicePid),
+    server: postmasterPid === null ? 0 : cpuSeconds(postmasterPid),
+    idle: ((fields[3] ?? 0) + (fields[4] ?? 0)) / 100,
+    total: fields.reduce((sum, field) => sum + field, 0) / 100,
+  };
+}
+
+/** Samples the cores every second; prints the mean of the seconds in which the service was busy. */
+async function sampleCores(stage: Stage, work: Promise<unknown>): Promise<string> {
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  void work.then(end, end);
+  const sum = { service: 0, server: 0, idle: 0, total: 0 };
+  for (let before = readTicks(stage); !ending.signal.aborted; ) {
+    await delay(1000);
+    const after = readTicks(stage);
+    const names = ["service", "server", "idle", "total"] as const;
+    if ((after.service - before.service) / (after.total - before.total) > SENDING)
+      for (const name of names) sum[name] += after[name] - before[name];
+    before = after;
+  }
+  const share = (amount: number) => `${Math.round((amount / sum.total) * 100)}%`;
+  const node = sum.total - sum.service - sum.server - sum.idle;
+  return `cores while sending: Node ${share(node)}, Postgres ${share(sum.server)}, the service ${share(sum.service)}, idle ${share(sum.idle)}`;
+}
+
 function printShares(title: string, seconds: number | null, shares: Shares): void {
   const total = [...shares.values()].reduce((sum, amount) => sum + amount, 0);
   process.stdout.write(`\n| ${title} | s per 1,000 | % |\n| --- | --- | --- |\n`);
@@ -129,12 +171,18 @@ async function profileNight(
   const folder = mkdtempSync(join(stage.folder, "profile-"));
   process.env["NODE_OPTIONS"] = `--cpu-prof --cpu-prof-dir=${folder}`;
   const night: Promise<Figures> = runEnrichJob(stage, what, config, extra, checkout);
-  const [figures, server] = await Promise.all([night, sampleServer(stage.databaseUrl, night)]);
+  const [figures, server, cores] = await Promise.all([
+    night,
+    sampleServer(stage.databaseUrl, night),
+    sampleCores(stage, night),
+  ]);
   delete process.env["NODE_OPTIONS"];
   const [file = ""] = readdirSync(folder);
   // Written by Node.
   const profile = JSON.parse(readFileSync(join(folder, file), "utf8")) as CpuProfile;
-  process.stdout.write(`\n${what}: ${figures.people} people, ${figures.people_per_second} people/s\n`);
+  process.stdout.write(
+    `\n${what}: ${figures.people} people, ${figures.people_per_second} people/s\n${cores}\n`,
+  );
   printShares("Node", figures.client_cpu_per_1000, sharesOf(profile));
   printShares("Postgres", figures.server_cpu_per_1000, server);
 }

@@ -129,7 +129,7 @@ function report(what: string, m: Measured, rows: number): void {
     what,
     `${m.seconds.toFixed(1)} s`,
     `${Math.round(rows / m.seconds).toLocaleString("en")} rows/s`,
-    `${Math.round(m.peakResidentBytes / 1e6)} MB`,
+    `${Math.round(Math.max(m.peakResidentBytes, m.peakTreeBytes) / 1e6)} MB in all processes`,
     `${m.cpuSeconds.toFixed(1)} s CPU`,
   ];
   print(`| ${columns.join(" | ")} |`);

@@ -1,16 +1,22 @@
-import { rmSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { rmSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { Client } from "pg";
 import { docQueries } from "../scripts/doc-queries.ts";
 import { openEmbedded } from "../src/load/embedded/open.ts";
 import { silentLog } from "../src/log.ts";
 import { openWarehouse } from "../test/support/bound-load.ts";
+import { launcher } from "./enrich-job.ts";
+import { median } from "./figures.ts";
 import { fillPeople } from "./fill-people.ts";
+import { measure } from "./measured-process.ts";
 import { makeServerFolder } from "./stage.ts";
 
 /**
- * Times the queries of docs/model-your-data.md, as they stand there, on a warehouse of many people.
+ * Times the queries of docs/model-your-data.md, as they stand there, `status`, and the page, on a warehouse of many people.
  *
  *     npm run bench:queries -- [--people 1000000]
  *
@@ -33,6 +39,9 @@ async function timeQueries(url: string, people: number): Promise<void> {
   });
   await warehouse.migrate();
   await warehouse.close();
+  const config = writeConfig(url);
+  await measure(launcher, statusOf(config)); // Fills the compile cache.
+  say(`${(await timeStatus(config)).toFixed(1).padStart(11)} ms  status, whole process, before`);
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
@@ -52,6 +61,10 @@ async function timeQueries(url: string, people: number): Promise<void> {
         `${milliseconds > 1000 ? "! " : "  "}${milliseconds.toFixed(1).padStart(9)} ms  ${number}. ${question}`,
       );
     }
+    say(`${(await timeStatus(config)).toFixed(1).padStart(11)} ms  status, whole process`);
+    for (const [what, milliseconds] of await timePage(config)) {
+      say(`${milliseconds.toFixed(1).padStart(11)} ms  page, ${what}`);
+    }
   } finally {
     await client.end();
   }
@@ -62,13 +75,67 @@ const seconds = (started: number) => Math.round((performance.now() - started) / 
 /** Median of five warm runs, until the last row is read. */
 async function medianOf(client: Client, sql: string): Promise<number> {
   await client.query(sql);
+  return await medianTime(() => client.query(sql));
+}
+
+async function medianTime(work: () => Promise<unknown>): Promise<number> {
   const times: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const started = performance.now();
-    await client.query(sql);
+    await work();
     times.push(performance.now() - started);
   }
-  return times.toSorted((a, b) => a - b)[(ROUNDS - 1) / 2] ?? 0;
+  return median(times);
+}
+
+function writeConfig(url: string): string {
+  process.env["BENCH_URL"] = url;
+  const file = join(folder, "config.yaml");
+  writeFileSync(
+    file,
+    `service: { base_url: sandbox }
+warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${NAMES.data}, ops_schema: ${NAMES.ops}, state_schema: ${NAMES.state} }
+data_dir: ${join(folder, "data")}
+inputs:
+  customers: { table: crm.customers, key: id, fields: { full_name: name, emails: [email] } }
+jobs:
+  resolve_customers: { type: resolve, input: customers }
+  validate_emails_customers: { type: validate_emails, input: customers }
+  enrich_customers: { type: enrich, input: customers }
+`,
+  );
+  return file;
+}
+
+const statusOf = (config: string) => ["--config", config, "status"];
+
+const timeStatus = (config: string) => medianTime(() => measure(launcher, statusOf(config)));
+
+/** Times the first request of `ui`, which prepares statements, and the next ones. */
+async function timePage(config: string): Promise<readonly (readonly [what: string, milliseconds: number])[]> {
+  const child = spawn(launcher, ["--config", config, "--json", "ui", "--port", "0"], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  try {
+    for await (const line of createInterface({ input: child.stdout })) {
+      const { url } = JSON.parse(line) as { url: string };
+      const read = async () => {
+        const response = await fetch(url);
+        const { length } = await response.text();
+        if (!response.ok) throw new Error(`The page answers ${response.status} with ${length} characters.`);
+      };
+      const started = performance.now();
+      await read();
+      const first = performance.now() - started;
+      return [
+        ["first request", first],
+        ["next requests", await medianTime(read)],
+      ];
+    }
+    throw new Error("The page did not start.");
+  } finally {
+    child.kill("SIGTERM");
+  }
 }
 
 const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];

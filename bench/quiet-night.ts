@@ -1,10 +1,13 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { createWriteStream, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
 import { parseArgs } from "node:util";
 import { Client } from "pg";
+import { to as copyTo } from "pg-copy-streams";
 import { openEmbedded } from "../src/load/embedded/open.ts";
-import { openLocalInput } from "../src/load/inputs/read.ts";
+import type { InputConnection } from "../src/load/inputs/input.ts";
+import { openForeignInput, openLocalInput } from "../src/load/inputs/read.ts";
 import { migrate } from "../src/load/db/migrate.ts";
 import type { LookupSpec } from "../src/load/lookups/lookup.ts";
 import { type LookupSelection, selectLookup } from "../src/load/lookups/selection.ts";
@@ -19,7 +22,8 @@ import { benchInput } from "./stage.ts";
 
 /**
  * Measures the selection of a quiet night: nothing due, and 1 % of the rows changed. Compares it with a bare parallel join of
- * the input and the states that computes the same fingerprint. Alternates both, and prints medians. Sends nothing.
+ * the input and the states that computes the same fingerprint; inputs in another database and in a file with copying their keys
+ * and fingerprints. Alternates both, and prints medians. Sends nothing.
  *
  *     npm run bench:quiet -- [--rows 1000000] [--rounds 5] [--filled]
  *
@@ -203,18 +207,27 @@ async function changeMany(round: number): Promise<void> {
   await client.query(`UPDATE crm.customers SET email = email || 'x${round}' WHERE id % 10 IN (1, 4, 7)`);
 }
 
+/** Reads the input from another database or file into the warehouse, as far as a quiet night needs it. */
+async function copyKeys({ input, type }: LookupSpec): Promise<void> {
+  const foreign = db.foreignOf(input);
+  if (!foreign) throw new Error("The input is in the warehouse itself.");
+  const reading = { type, ranked: false, hasFingerprint: true, isWithoutValues: true };
+  await db.transaction((session) => openForeignInput(session, foreign, input, reading));
+}
+
 async function compare(
   name: string,
   spec: LookupSpec,
   prepare: (round: number) => Promise<void>,
 ): Promise<void> {
-  const join = await bareJoin(spec);
+  const join = spec.input.connection === null ? await bareJoin(spec) : null;
+  const floor = () => (join === null ? copyKeys(spec) : value(join));
   const bare: Measure[] = [];
   const selection: Measure[] = [];
   let found = { sent: 0, unchanged: 0 };
   for (let round = 0; round < rounds; round++) {
     await prepare(round);
-    bare.push(await measure(() => value(join)));
+    bare.push(await measure(floor));
     selection.push(
       await measure(async () => {
         found = await selectOnce(spec);
@@ -250,6 +263,29 @@ async function fill(): Promise<void> {
   }
 }
 
+/** Writes the input to a file of which a quiet night finds nothing due. */
+async function exportInput(): Promise<void> {
+  const rowsOf = client.query(copyTo("COPY crm.customers TO STDOUT (FORMAT csv, HEADER)"));
+  await pipeline(rowsOf, createWriteStream(join(folder, "customers.csv")));
+}
+
+const elsewhere = (connection: InputConnection, table: readonly string[]): LookupSpec => ({
+  ...resolve,
+  input: { ...benchInput, connection, relation: { table } },
+});
+
+const files: InputConnection = {
+  type: "duckdb",
+  name: "files",
+  path: null,
+  s3Endpoint: null,
+  s3Region: null,
+  accessKeyId: null,
+  secretAccessKey: null,
+  webToken: null,
+  places: () => ({ folder, scratch: join(folder, "scratch") }),
+};
+
 const stateBytes = () =>
   value(`SELECT round(sum(pg_column_size(fingerprint)) / count(*), 1) AS value FROM quiet_state.lookup_row`);
 
@@ -257,12 +293,20 @@ try {
   if (!values.filled) await fill();
   say(`${rows} rows, ${await stateBytes()} bytes of fingerprint in a state`);
   say(
-    "                                    join s  selection s    ratio  CPU s  selection    ratio      sent  unchanged",
+    "                                   floor s  selection s    ratio  CPU s  selection    ratio      sent  unchanged",
   );
   await compare("nothing due", resolve, nothing);
   await compare("nothing due, pid_from, valid emails", enrich, nothing);
   await compare("1 % changed", resolve, change);
   await compare("30 % changed", resolve, changeMany);
+  await exportInput();
+  const other: InputConnection = { type: "postgres", name: "other", url };
+  await compare("input in another Postgres", elsewhere(other, ["crm", "customers"]), nothing);
+  const inFile = elsewhere(files, ["customers.csv"]);
+  // DuckDB's fingerprints differ from those of Postgres.
+  await selectOnce(inFile);
+  await finish(inFile);
+  await compare("input in a CSV file", inFile, nothing);
   say(`Node.js at its peak: ${megabytes()} MB, of which ${idle} MB before the first statement`);
 } finally {
   if (held) await releaseLock(db, held);

@@ -38,6 +38,7 @@ export interface Stage {
   readonly databaseUrl: string;
   /** The server's process, to measure its CPU; null for a server on another machine. */
   readonly postmasterPid: number | null;
+  readonly servicePid: number;
   readonly folder: string;
   close(): Promise<void>;
 }
@@ -131,6 +132,7 @@ export async function setStage(
     serviceUrl: service.url,
     databaseUrl,
     postmasterPid: await postmasterOf(databaseUrl),
+    servicePid: service.child.pid ?? 0,
     folder,
     async close() {
       service.child.kill("SIGTERM");
