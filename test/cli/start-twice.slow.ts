@@ -29,12 +29,13 @@ async function startOnce(dataDir: string): Promise<string> {
   return /\n(Run [^]*? enriched\.)/u.exec(plain)?.[1] ?? plain;
 }
 
-/** Replaces what differs between runs: the ID, the time, deaths so far, who is in an audience without the dead, and the days since `start_date`. */
+/** Replaces what differs between runs: the ID, the time, deaths so far, whom searches find by their age and without the dead, and the days since `start_date`. */
 function timeless(summary: string): string {
   return summary
     .replace(/^Run \S+/u, "Run ID")
     .replace(/Done in [\d.]+ (?:s|min \d+ s):/u, "Done in TIME:")
     .replace(/(customer_deaths +)\d+/u, "$1DEATHS")
+    .replace(/(prospects +1 +1 +)\d+/u, "$1PROSPECTS")
     .replace(/(audiences +1 +1 +)\d+( +)\d+/u, "$1PIDS$2PIDS")
     .replace(/(nurse_members +)\d+/u, "$1PIDS")
     .replace(/[\d,]+ billed, (\S+)\s+people\s+enriched/u, "BILLED, $1 people enriched")
