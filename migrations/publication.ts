@@ -32,17 +32,23 @@ export function createPublication(state: string, ops: string): readonly string[]
       table_name text NOT NULL,
       key jsonb,
       marked_at timestamp with time zone NOT NULL)`,
-    `CREATE VIEW ${ops}.publication AS
+    publicationView(state, ops),
+    `COMMENT ON VIEW ${ops}.publication IS 'Destinations, with their last batch and pending changes. Not published.'`,
+  ];
+}
+
+/** Names are quoted. Until its readers see the last batch, a destination lags behind the one that they do see. */
+export function publicationView(state: string, ops: string): string {
+  return `CREATE OR REPLACE VIEW ${ops}.publication AS
       SELECT d.name AS destination, d.confirmed AS batch_number, d.last_published_at, d.rows_published,
         coalesce(w.keys, 0) AS keys_waiting,
-        coalesce(greatest(extract(epoch FROM now() - w.oldest), 0), 0)::bigint AS lag_seconds,
+        greatest(extract(epoch FROM now() - w.oldest), CASE WHEN NOT d.is_released THEN extract(epoch FROM now() - d.last_published_at) END, 0)::bigint
+          AS lag_seconds,
         d.last_verified_at, d.tables_differing
       FROM ${state}.destination AS d
       LEFT JOIN (
         SELECT destination, count(*) AS keys, min(marked_at) AS oldest
         FROM (SELECT destination, marked_at FROM ${state}.dirty_key
           UNION ALL SELECT destination, marked_at FROM ${state}.claimed_key) AS k
-        GROUP BY destination) AS w ON w.destination = d.name`,
-    `COMMENT ON VIEW ${ops}.publication IS 'Destinations, with their last batch and pending changes. Not published.'`,
-  ];
+        GROUP BY destination) AS w ON w.destination = d.name`;
 }

@@ -213,7 +213,7 @@ export async function openPublisher(
       db,
       log,
       signal: stop.signal,
-      folder: join(folderOf(config), opened.destination.name),
+      folder: rowsFolderOf(config, opened.destination.name),
     })),
   );
   scope.defer("destinations", () => publisher.close());
@@ -232,8 +232,11 @@ export async function workingFilesOf(config: Config, name: string): Promise<read
       join(folder, engine, `${name}.${kind}`),
     ),
   );
-  return existing([join(folder, name), ...own]);
+  return existing([rowsFolderOf(config, name), ...own]);
 }
+
+/** Folder of the rows on their way to a destination, which removes all else in it: apart from the engines' files, whatever its name is. */
+const rowsFolderOf = (config: Config, name: string) => join(folderOf(config), "rows", name);
 
 async function existing(paths: readonly string[]): Promise<readonly string[]> {
   const found = await Promise.all(paths.map((path) => lstat(path).catch(() => null)));

@@ -100,8 +100,8 @@ export interface HttpClient {
   request(request: HttpRequest): Promise<HttpReply>;
   /** Reads the key again after the service rejected it; true if it changed. */
   renewKey(rejectedVersion: number, asUser?: boolean): Promise<boolean>;
-  /** From now on refuses results of a sandbox with another seed, and of one at all if null: an AnotherServiceError. */
-  expectSandbox(seed: string | null): void;
+  /** From now on refuses results of a sandbox with another seed, of one at all if null, of none if undefined: an AnotherServiceError. */
+  expectSandbox(seed: string | null | undefined): void;
   close(): Promise<void>;
 }
 

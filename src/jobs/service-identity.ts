@@ -151,6 +151,8 @@ export async function identifyService(services: Services, runId: string): Promis
   const known = await readIdentity(db);
   // The name of a sandbox differs from its address.
   const isRequired = known?.serviceHost !== configured;
+  // An earlier run of this process may have expected another one.
+  http.expectSandbox(undefined);
   const response = await askService(services, isRequired);
   if (response === null) {
     if (isRequired) throw unidentified(http.origin);
@@ -182,8 +184,11 @@ export async function checkIdentity({
   if (known === null || reply.kind === "failure") return;
   const response = await readUsage(reply);
   const host = hostOf(config, http, response.mark);
-  if (known.serviceHost === host || isFormerTrial(known, serviceHostOf(config), response)) return;
-  if (!(await isUnused(db))) throw anotherService(db, known.serviceHost, host);
+  if (isFormerTrial(known, serviceHostOf(config), response) || (await isUnused(db))) return;
+  if (known.serviceHost !== host) throw anotherService(db, known.serviceHost, host);
+  const { organization } = response;
+  if (organization !== null && known.organization !== null && organization !== known.organization)
+    throw anotherOrganization(db, known.organization, organization, host);
 }
 
 /** Name of the service that sent a response with this mark. */
@@ -226,9 +231,17 @@ async function checkOrganization({ db }: Services, runId: string, organization: 
   if (known !== organization && (await replaceUnusedHost(db, host, host))) {
     known = await recordOrganization(db, runId, organization);
   }
-  if (known === organization) return;
+  if (known !== organization) throw anotherOrganization(db, known, organization, host);
+}
+
+function anotherOrganization(
+  db: Db,
+  known: string,
+  organization: string,
+  host: string,
+): FixConfigurationError {
   const others = "Use another warehouse or other schemas";
-  throw new FixConfigurationError(
+  return new FixConfigurationError(
     "another_organization",
     `The warehouse was filled for organization ${known}, but service.api_key is a key of organization ${organization}.`,
     [

@@ -16,7 +16,7 @@ import type { StatusReport } from "../jobs/report/status.ts";
 import type { JobReport, RunReport } from "../jobs/job.ts";
 import type { JobServices } from "../jobs/services.ts";
 import type { Db } from "../load/db/db.ts";
-import { changeStates, type StateChange, type SubjectState, unmarkReported } from "../load/runs/alerts.ts";
+import { type StateChange, tellChanges } from "../load/runs/alerts.ts";
 import { isSuccess } from "../load/runs/runs.ts";
 
 export type AlertServices = Pick<JobServices, "config" | "clock" | "log"> & {
@@ -32,17 +32,16 @@ export async function sendAlerts(
 ): Promise<void> {
   const { config, db, clock, log } = services;
   if (config.alerts === null || states.length === 0) return;
-  let changes: readonly StateChange[] = [];
-  try {
-    const named = states.map((one) => ({ subject: one.subject, state: storedState(one) }));
-    const found = await changesOf(services, named, runId);
-    if (found.isRecorded) changes = found.changes;
-    const alerts = found.changes.flatMap(({ subject, state, before }): readonly Alert[] => {
+  const named = states.map((one) => ({ subject: one.subject, state: storedState(one) }));
+  let isTried = false;
+  const post = async (changes: readonly StateChange[]) => {
+    isTried = true;
+    const alerts = changes.flatMap(({ subject, state, before }): readonly Alert[] => {
       const report = states.find((one) => one.subject === subject && storedState(one) === state);
       if (!report || (state === "ok" && report.isQuietWhenOk)) return [];
       return [{ ...report, before: report.event === undefined ? before : "ok" }];
     });
-    if (alerts.length === 0) return;
+    if (config.alerts === null || alerts.length === 0) return;
     await postToWebhook(config.alerts, {
       alerts,
       runId,
@@ -50,29 +49,21 @@ export async function sendAlerts(
       at: new Date(clock.now()).toISOString(),
     });
     log.info({ alerts: alerts.map(({ subject, state }) => `${subject}: ${state}`) }, "alerts_sent");
+  };
+  try {
+    try {
+      if (db) return await tellChanges(db, named, runId, post);
+    } catch (error) {
+      if (isTried) throw error;
+      log.warn(describeForLog(error), "alert_states_unreadable");
+    }
+    // An alert sent twice is better than none: the warehouse itself may be failing.
+    await post(named.filter(({ state }) => state !== "ok").map((one) => ({ ...one, before: "unknown" })));
   } catch (error) {
     const described = describeForLog(error);
     const hint = connectHint(described.code ?? "") ?? "retried after the next run";
     log.warn({ ...described, hint }, "alerts_failed");
-    // Unsent changes are reported next time.
-    if (db && changes.length > 0) await unmarkReported(db, changes).catch(() => {});
   }
-}
-
-/** Changes since the last report; if the warehouse is unreachable, every state other than `ok`. */
-async function changesOf(
-  { db, log }: AlertServices,
-  states: readonly SubjectState[],
-  runId: string,
-): Promise<{ readonly changes: readonly StateChange[]; readonly isRecorded: boolean }> {
-  try {
-    if (db) return { changes: await changeStates(db, states, runId), isRecorded: true };
-  } catch (error) {
-    log.warn(describeForLog(error), "alert_states_unreadable");
-  }
-  // An alert sent twice is better than none: the warehouse itself may be failing.
-  const changes = states.filter(({ state }) => state !== "ok").map((one) => ({ ...one, before: "unknown" }));
-  return { changes, isRecorded: false };
 }
 
 /** State of a subject, and the alert to send when it changes to this state. */

@@ -151,14 +151,14 @@ function inOrder(
 }
 
 /** Predecessors of due jobs that failed since those jobs last ran. */
-function brokenBefore(due: readonly DueSlot[], known: readonly KnownSlot[]): readonly string[] {
+export function brokenBefore(due: readonly DueSlot[], known: readonly KnownSlot[]): readonly string[] {
   const lastOf = new Map(known.map((slot) => [slot.job, slot]));
   const isBroken = (name: string, since: number) => {
     const last = lastOf.get(name);
     return last && ["failed", "skipped"].includes(last.status) && Date.parse(last.dueAt) > since;
   };
   return due.flatMap(({ job }) => {
-    const since = Date.parse(lastOf.get(job.name)?.dueAt ?? "");
+    const since = Date.parse(lastOf.get(job.name)?.lastDueAt ?? "");
     return job.after.filter((name) => isBroken(name, since));
   });
 }

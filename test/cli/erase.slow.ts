@@ -2,8 +2,9 @@ import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { makeFolder, runCli, runJson } from "./support/cli.ts";
+import { makeFolder, runCli, runJson, startCli } from "./support/cli.ts";
 import { configText, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+import { forward, startServer } from "../support/http-proxy.ts";
 
 const ROWS = 150;
 /** Time for many commands in sequence on a busy machine. */
@@ -257,6 +258,43 @@ test.concurrent("an erasure names memberships at the service, and a repeat ends 
   expect(
     await textOf("erase", "--email", "nobody@nowhere.example", "--yes", "--remove-from-segments"),
   ).toContain("No PID of them is known");
+});
+
+test.concurrent("an erasure says that a run may add someone to a segment again, and needs the organization's key", {
+  timeout: TIME_LIMIT_MS,
+}, async ({ onTestFinished }) => {
+  const [held, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const proxy = await startServer(async (request, response, body) => {
+    if (request.url?.endsWith("/members/add")) {
+      asked.resolve();
+      await held.promise;
+    }
+    const reply = await forward(sandbox, request, body);
+    response.writeHead(reply.status, reply.headers).end(reply.body);
+  });
+  onTestFinished(proxy.close);
+  const jobs = `jobs:
+  resolve_customers: { type: resolve, input: customers }
+  push: { type: segment_push, name: "Held ${Date.now()}", after: resolve_customers,
+    sql: "select service_pid from person_data.resolution where is_match" }
+`;
+  const setting = await makeSetting({ baseUrl: proxy.url, rows: 20, jobs });
+  const run = startCli(["run", "--yes"], setting);
+  await asked.promise;
+  const pids = "SELECT DISTINCT service_pid AS pid FROM person_data.resolution WHERE is_match ORDER BY 1";
+  const [first] = await setting.query(pids);
+  const args = ["erase", "--pid", String(first?.["pid"]), "--yes", "--remove-from-segments"];
+  const foreign = { ...setting, env: { ...setting.env, PERSON_SERVICE_API_KEY: "org-another-key" } };
+  const refused = await runCli(["--json", ...args], foreign);
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("another_organization")]);
+  expect(await setting.query(pids)).toContainEqual(first);
+  const { code, stdout } = await runCli(args, setting);
+  expect([code, stdout.replaceAll(/\s+/g, " ")]).toEqual([
+    3,
+    expect.stringContaining("! A run that is still working may add them to a segment again"),
+  ]);
+  held.resolve();
+  await run.result;
 });
 
 test.concurrent("an address that others have too stays, is listed for the user, and is in no log", {

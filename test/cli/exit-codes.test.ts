@@ -132,6 +132,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0013-profiles-of-inputs",
     "0014-keys-and-checks",
     "0015-shares-of-runs",
+    "0016-lag-of-releases",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });

@@ -107,13 +107,21 @@ test("an erasure is done only when every destination shows it", async () => {
   );
   const pid = String(person?.["pid"]);
   await rename(join(setting.cwd, "copies"), join(setting.cwd, "away"));
+  const publicationOf = async () =>
+    ((await runJson(["status"], setting)).document["publications"] as Record<string, unknown>[])[0];
+  const before = await publicationOf();
   const pending = await runJson(["erase", "--pid", pid, "--yes"], setting);
   expect([pending.code, pending.document]).toMatchObject([
     3,
     { status: "pending", waiting_for: [{ kind: "destination", name: "local" }] },
   ]);
+  // The working file has the batch, but readers have the file without it.
+  const waiting = await publicationOf();
+  expect(waiting?.["last_published_at"]).toBe(before?.["last_published_at"]);
+  expect(waiting?.["lag_seconds"]).toBeGreaterThan(0);
   await rename(join(setting.cwd, "away"), join(setting.cwd, "copies"));
   expect((await runJson(["run"], setting)).code).toBe(0);
+  expect((await publicationOf())?.["last_published_at"]).not.toBe(before?.["last_published_at"]);
   const open = "SELECT FROM person_data_ops.erasure_subject WHERE completed_at IS NULL";
   expect(await setting.query(open)).toEqual([]);
   expect((await runJson(["publish"], setting)).code).toBe(0);
@@ -121,4 +129,17 @@ test("an erasure is done only when every destination shows it", async () => {
   for (const file of [setting.path, join(setting.cwd, ".person-etl/publish/duckdb/local.duckdb")]) {
     expect((await readFile(file)).includes(String(person?.["name"]))).toBe(false);
   }
+});
+
+test("a destination that is named like an engine leaves the files of others alone", async () => {
+  const setting = await makePublished();
+  const other = "  duckdb: { type: duckdb, path: copies/other.duckdb }\n";
+  await writeFile(join(setting.cwd, "config.yaml"), `${configText()}${PUBLISH}${other}`);
+  expect((await runJson(["run"], setting)).code).toBe(0);
+  expect((await runJson(["publish", "duckdb"], setting)).code).toBe(0);
+  expect((await runJson(["publish", "local"], setting)).code).toBe(0);
+  const folder = join(setting.cwd, ".person-etl/publish/duckdb");
+  expect((await readdir(folder)).toSorted()).toEqual(
+    expect.arrayContaining(["duckdb.duckdb", "local.duckdb"]),
+  );
 });

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
-import { writeFile } from "node:fs/promises";
+import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import parsePrometheus from "parse-prometheus-text-format";
@@ -97,6 +97,24 @@ describe("schedule", () => {
       },
       { job: "enrich_customers", freshness: "limited", schedule: null },
     ]);
+  });
+
+  it("finishes erasures that waited for its publication", async () => {
+    const publish = "publish:\n  local: { type: duckdb, path: copies/people.duckdb }\n";
+    const setting = await settingOf(configOf(NIGHTLY, publish));
+    const [copies, away] = ["copies", "away"].map((name) => join(setting.cwd, name)) as [string, string];
+    await mkdir(copies);
+    await runCli(["run"], setting);
+    const [pid] = await column(setting, "SELECT service_pid FROM person_data.person LIMIT 1");
+    await rename(copies, away);
+    expect((await runCli(["erase", "--pid", String(pid), "--yes"], setting)).code).toBe(3);
+    await rename(away, copies);
+    await setting.query(MISSED);
+    const { cli } = await startSchedule(setting);
+    const pending = "SELECT FROM person_data_ops.erasure_subject WHERE completed_at IS NULL";
+    await expect.poll(() => setting.query(pending), { timeout: 30_000 }).toEqual([]);
+    cli.child.kill("SIGTERM");
+    await cli.result;
   });
 
   it("reloads the configuration on SIGHUP, and keeps the old one if the new one is invalid", async () => {

@@ -19,6 +19,7 @@ test("a key of another organization than the warehouse was filled for ends the r
   expect(Number(sent)).toBeGreaterThan(0);
   await world.rows("UPDATE crm.customers SET last_name = 'Changed'");
   await world.rows("UPDATE person_data_ops.warehouse_identity SET org_id = 'another-one'");
+  await expect(checkIdentity(await world.services())).rejects.toMatchObject({ code: "another_organization" });
   await expect(world.run({ runId: "second" })).rejects.toMatchObject({
     name: "FixConfigurationError",
     code: "another_organization",
@@ -54,8 +55,9 @@ test("a service that doesn't report the organization is used anyway", async () =
 });
 
 /** Starts a server that passes calls on, and marks its responses with this text; null for no mark. */
-async function startMarking(origin: string, mark: string | null): Promise<string> {
+async function startMarking(origin: string, given: string | null | (() => string | null)): Promise<string> {
   const { url, close } = await startServer(async (request, response, asked) => {
+    const mark = typeof given === "function" ? given() : given;
     const { status, headers, body } = await forward(origin, request, asked);
     const { "person-etl-sandbox": _mark, ...others } = headers;
     response
@@ -150,6 +152,27 @@ describe("invented people and real ones never mix", () => {
     await world.rows("UPDATE person_data_ops.warehouse_identity SET org_id = 'mistyped'");
     expect(await world.run()).toMatchObject({ status: "succeeded" });
     expect(await world.value(KNOWN)).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  test("a service that may have billed is not replaced", async () => {
+    const { world } = await startFilled("billing.example:443", null);
+    await world.rows("TRUNCATE person_data.person, person_data.resolution CASCADE");
+    await world.rows("UPDATE person_data_ops.api_call SET http_status = NULL, possibly_billed = true");
+    await expect(world.run()).rejects.toMatchObject({ code: "another_service" });
+    await world.rows("UPDATE person_data_ops.api_call SET possibly_billed = false");
+    expect(await world.run()).toMatchObject({ status: "succeeded" });
+  });
+
+  test("a process that stays recognizes a sandbox that begins to name itself", async () => {
+    const world = await startWorld({ rows: 5, config: configOf(RESOLVE) });
+    let mark: string | null = null;
+    world.serviceUrl = await startMarking(world.serviceUrl, () => mark);
+    const { http } = await world.services();
+    expect(await world.run({}, { http })).toMatchObject({ status: "succeeded" });
+    await world.rows("UPDATE crm.customers SET last_name = 'Changed'");
+    mark = "7";
+    expect(await world.run({}, { http })).toMatchObject({ status: "succeeded" });
+    expect(await world.value(HOST)).toBe(`sandbox:7@${new URL(world.serviceUrl).host}`);
   });
 
   test("a silent service gets nothing while it may be another after a trial, and 25 s to respond", async () => {

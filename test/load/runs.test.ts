@@ -3,6 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { LookupSpec } from "../../src/load/lookups/lookup.ts";
 import { asWriter } from "../../src/load/runs/lock.ts";
+import type { StateChange } from "../../src/load/runs/alerts.ts";
 import type { SchedulerProcess, SlotClaim } from "../../src/load/runs/slots.ts";
 import type { Retention } from "../../src/load/runs/retention.ts";
 import type { Attempt } from "../../src/schemas/ledger.ts";
@@ -216,18 +217,28 @@ describe("slots of a schedule", () => {
   });
 });
 
+/** Changes that are reported when the job is in this state. */
+async function told(state: string, runId: string): Promise<readonly StateChange[]> {
+  const all: StateChange[] = [];
+  await context.warehouse.tellChanges(job(state), runId, async (changes) => void all.push(...changes));
+  return all;
+}
+
+const neverTold = () => Promise.reject(new Error("the process was killed"));
+
 describe("states of alerts", () => {
   test("are reported once per change, to one of many", async () => {
-    const { warehouse } = context;
-    expect(await warehouse.changeStates(job("ok"), "run-1")).toEqual([]);
-    const reported = await Promise.all(
-      Array.from({ length: 6 }, () => warehouse.changeStates(job("failed"), "run-2")),
-    );
+    expect(await told("ok", "run-1")).toEqual([]);
+    const reported = await Promise.all(Array.from({ length: 6 }, () => told("failed", "run-2")));
     expect(reported.flat()).toEqual([{ subject: "job enrich", state: "failed", before: "ok" }]);
-    expect(await warehouse.changeStates(job("failed"), "run-3")).toEqual([]);
-    expect(await warehouse.changeStates(job("ok"), "run-4")).toEqual([
-      { subject: "job enrich", state: "ok", before: "failed" },
-    ]);
+    expect(await told("failed", "run-3")).toEqual([]);
+    expect(await told("ok", "run-4")).toEqual([{ subject: "job enrich", state: "ok", before: "failed" }]);
+  });
+
+  test("are left to the next process by one that ends while it reports them", async () => {
+    await expect(context.warehouse.tellChanges(job("failed"), "run-1", neverTold)).rejects.toThrow("killed");
+    expect(await told("failed", "run-2")).toEqual([{ subject: "job enrich", state: "failed", before: "ok" }]);
+    expect(await told("failed", "run-3")).toEqual([]);
   });
 });
 

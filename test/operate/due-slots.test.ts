@@ -1,7 +1,7 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import type { JobConfig } from "../../src/config/config.ts";
 import type { KnownSlot } from "../../src/load/runs/slots.ts";
-import { findDue } from "../../src/operate/scheduler.ts";
+import { brokenBefore, findDue } from "../../src/operate/scheduler.ts";
 import { scheduledJobs, unscheduledJobs } from "../../src/jobs/job-selection.ts";
 import { fine, load } from "../config/support.ts";
 
@@ -16,7 +16,8 @@ const NIGHT = `  resolve: { type: resolve, input: customers, schedule: "15 1 * *
 
 function known(job: string, dueAt: string, changes: Partial<KnownSlot> = {}): KnownSlot {
   const slot = `${dueAt.slice(0, 16)} UTC`;
-  return { job, slot, dueAt, status: "succeeded", runId: "r", endedAt: dueAt, isHeld: false, ...changes };
+  const ended = { status: "succeeded", runId: "r", endedAt: dueAt, lastDueAt: dueAt, isHeld: false } as const;
+  return { job, slot, dueAt, ...ended, ...changes };
 }
 
 /** Due slots at an instant, as `job slot`, and the time of the next check. */
@@ -27,6 +28,21 @@ async function look(text: string, slots: readonly KnownSlot[], now: string) {
     due: due.map(({ job, key }) => `${job.name} ${key}`),
     next: new Date(nextCheckMs).toISOString().slice(0, 16),
   };
+}
+
+test("a slot that was given back is still after a predecessor that failed", async () => {
+  const [, enrich] = scheduledJobs({ jobs: await jobsOf(NIGHT) });
+  const due = [
+    { key: "2026-11-21T01:30 UTC", atMs: Date.parse("2026-11-21T01:30:00Z"), job: enrich ?? never() },
+  ];
+  const failed = known("resolve", "2026-11-21T01:15:00Z", { status: "failed" });
+  const open = { status: "given_back", endedAt: null, lastDueAt: "2026-11-20T01:30:00Z" };
+  expect(brokenBefore(due, [failed, known("enrich", "2026-11-21T01:30:00Z", open)])).toEqual(["resolve"]);
+  expect(brokenBefore(due, [failed, known("enrich", "2026-11-21T01:30:00Z")])).toEqual([]);
+});
+
+function never(): never {
+  throw new Error("NIGHT has no second job.");
 }
 
 describe("what is due", () => {

@@ -1,7 +1,8 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { publishDestination } from "../../src/jobs/publish/publish-destination.ts";
+import { openDuckDbDestination } from "../../src/publish/duckdb/destination.ts";
 import { describeThisProcess, ownerPrefix, type RunnerProcess } from "../../src/process-state.ts";
 import { createMemoryDestination } from "./memory-destination.ts";
 import { openSourceContext } from "./publication-context.ts";
@@ -26,4 +27,24 @@ test("a publication removes the files of every process but running ones, whateve
   expect((await readdir(publication.folder)).map((name) => join(publication.folder, name))).toEqual([
     running,
   ]);
+});
+
+test("a destination is free for other processes once it is published to", async () => {
+  const source = await openSourceContext();
+  onTestFinished(() => source.close());
+  const publication = await source.publicationTo(createMemoryDestination(), ["person"]);
+  const folder = dirname(publication.folder);
+  const open = () =>
+    openDuckDbDestination({
+      name: "local",
+      path: join(folder, "people.duckdb"),
+      folder: join(folder, "duckdb"),
+      schemas: { data: "person_data", ops: "person_data_ops" },
+    });
+  const first = open();
+  onTestFinished(() => first.close());
+  await publishDestination({ ...publication, destination: first });
+  const other = open();
+  onTestFinished(() => other.close());
+  expect(await other.position()).not.toBeNull();
 });

@@ -1,6 +1,6 @@
 import { text as readText } from "node:stream/consumers";
 import { localServices, openConfig, openPublisher, openService, openWarehouseOf } from "../app.ts";
-import { type Context, hintForInput, parseSourceKey, requireYes, result } from "../command.ts";
+import { type Context, hintForInput, newRunId, parseSourceKey, requireYes, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import { paragraphs, table, type Text } from "../output.ts";
 import type { Config } from "../../config/config.ts";
@@ -17,7 +17,7 @@ import {
   sumOf,
   verifySearch,
 } from "../../jobs/erase/erase.ts";
-import { checkServiceHost } from "../../jobs/service-identity.ts";
+import { checkServiceHost, identifyService } from "../../jobs/service-identity.ts";
 import { migrate } from "../../load/db/migrate.ts";
 import { dropTombstones } from "../../load/erasure/remove.ts";
 import { checkErasureKey, removeLostDisk, type Waiting } from "../../load/erasure/requests.ts";
@@ -60,15 +60,15 @@ export async function erase(context: Context, flags: EraseFlags) {
   const removes = `This permanently removes ${identifiersText(plan)} and everything stored about them (${rowsToRemove}), and suppresses them in later runs`;
   const what = still === "" ? removes : `${removes}. ${still}`;
   await requireYes(context, flags.yes, what, "removed");
-  const leave = flags.removeFromSegments === true ? await openLeave(context, services, plan) : null;
-  // Before the request, and again after it, in case a push added someone.
-  const leftBefore = await leave?.();
-  const { erasureId, rows } = await erasePeople(services, plan.found);
-  const leftAfter = await leave?.();
+  const leave = flags.removeFromSegments === true ? await openLeave(context, services) : null;
+  // Before the request, and again at the end, in case a push added someone.
+  const leftBefore = await leave?.(plan.found.people.pids);
+  const { erasureId, rows, pids } = await erasePeople(services, plan.found);
   await (await openPublisher(context, config, db)).publish();
   const waiting = (await closeErasures(services, [erasureId])).get(erasureId);
   if (waiting === undefined) throw new Error("the erasure has no end");
   await dropTombstones(db, config.privacy.erasureNoticeMs);
+  const leftAfter = await leave?.(pids);
   const left = leftBefore &&
     leftAfter && {
       segments: Math.max(leftBefore.segments, leftAfter.segments),
@@ -95,11 +95,12 @@ async function forgetDisk(services: EraseServices, place: string) {
 async function openLeave(
   context: Context,
   services: ReturnType<typeof localServices>,
-  { found }: ErasurePlan,
-): Promise<() => Promise<LeftSegments>> {
+): Promise<(pids: readonly string[]) => Promise<LeftSegments>> {
   const { http, createLimiter } = await openService(context, services.config);
   const limiter = createLimiter();
-  return () => leaveSegments({ ...services, http, limiter }, found.people.pids);
+  // For another organization's key, every segment is deleted.
+  await identifyService({ ...services, http }, newRunId());
+  return (pids) => leaveSegments({ ...services, http, limiter }, pids);
 }
 
 /** Parses the flags; `-` reads lines from standard input. */
@@ -251,6 +252,9 @@ function outcomeOf(plan: ErasurePlan, { erasureId, rows, waiting, left, notes }:
     sharedText(plan),
     still === "" ? "" : `! ${still} The table tombstone lists the PIDs.`,
     left ? leftText(left, plan) : "",
+    left && waiting.some(({ kind }) => kind === "run")
+      ? "! A run that is still working may add them to a segment again: after it ends, repeat with --pid PID --remove-from-segments. The table tombstone lists the PIDs."
+      : "",
     ...waiting.map((one) => `! Waiting for ${waitingText(one)}.`),
   );
   const isUnasked = plan.erasedAt !== null && plan.found.people.pids.length === 0;

@@ -9,6 +9,7 @@ import { systemClock } from "../../clock.ts";
 import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
 import { scheduledJobs, selectJobs, unscheduledJobs } from "../../jobs/job-selection.ts";
+import { finishErasuresQuietly } from "../../jobs/erase/erase.ts";
 import { prepareRun } from "../../jobs/prepare.ts";
 import { checkServiceHost } from "../../jobs/service-identity.ts";
 import type { Publisher } from "../../jobs/publish/publisher.ts";
@@ -75,7 +76,9 @@ export async function schedule(context: Context) {
       metrics.observeRun(report);
       overview.forget();
       await concludeRun(services, report, { isWhole: true });
-      await present.publisher.publish();
+      const publications = await present.publisher.publish();
+      // Erasures are pending until all destinations are published.
+      if (publications.length > 0) await finishErasuresQuietly(services);
     },
     afterFailure: alertRunFailure,
     idle: (services) => overview.watch(services),

@@ -8,6 +8,7 @@ import {
   completeErasures,
   readErasedAt,
   readOpenErasures,
+  readRequests,
   readUnusedPlaces,
   removeEmptyPlaces,
   requestErasure,
@@ -90,19 +91,20 @@ async function storedRow(
 
 /**
  * Requests an erasure, which later selections, reservations and loads respect, and removes the rows. Runs in progress may
- * store some rows again; {@link finishErasures} removes those too. Takes no job lock.
+ * store some rows again; {@link finishErasures} removes those too. Takes no job lock. Returns all PIDs, those found since the plan included.
  */
 export async function erasePeople(
   { db, log }: Pick<EraseServices, "db" | "log">,
   found: FoundPeople,
-): Promise<{ readonly erasureId: string; readonly rows: RowsByTable }> {
+): Promise<{ readonly erasureId: string; readonly rows: RowsByTable; readonly pids: readonly string[] }> {
   const erasureId = await requestErasure(db, found);
   crashPoint("after_erasure_noted");
+  const requests = await db.transaction((session) => readRequests(session, erasureId));
   log.info({ erasure_id: erasureId }, "erasure_requested");
   const rows = await removeErased(db, erasureId);
   crashPoint("after_erasure");
   log.info({ erasure_id: erasureId, rows: sumOf(rows) }, "erased");
-  return { erasureId, rows };
+  return { erasureId, rows, pids: requests.flatMap(({ people }) => people.pids) };
 }
 
 /** Removes the rows of open erasures again and completes those that are no longer pending. */
@@ -190,7 +192,7 @@ export interface LeftSegments {
 
 /**
  * Removes people from all known segments of the service: a repeated erasure doesn't know their own anymore. Free and idempotent: an
- * erasure does this before and after its request, in case a push added someone in between. A deleted segment counts as left;
+ * erasure does this before its request, and at its end, in case a push added someone in between. A deleted segment counts as left;
  * one that the key may not change doesn't keep the rows from being removed.
  */
 export async function leaveSegments(services: LeaveServices, pids: readonly string[]): Promise<LeftSegments> {

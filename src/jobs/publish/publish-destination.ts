@@ -137,10 +137,10 @@ export async function publishDestination(
     const { batches, rows } = drained;
     return { destination: destination.name, batches, rows, tablesDiffering };
   } catch (error) {
-    // After a failed checkpoint, a session of DuckDB is unusable.
-    await destination.close();
     throw explain(destination, error);
   } finally {
+    // Other processes wait for its lock, and after a failed checkpoint a session of DuckDB is unusable.
+    await destination.close();
     await rm(folder, { recursive: true, force: true });
   }
 }

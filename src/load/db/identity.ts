@@ -53,10 +53,10 @@ export async function replaceServiceHost(db: Db, serviceHost: string): Promise<v
   await db.change(db.query.updateTable("ops.warehouse_identity").set(newHost(serviceHost)));
 }
 
-/** True if nothing came from the recorded service: no result, no call on its way or on disk, and no job at work. */
+/** True if nothing came from the recorded service: no result, no call on its way, on disk or possibly billed, and no job at work. */
 export async function isUnused(db: Pick<Session, "pluck" | "table">): Promise<boolean> {
   const [unused = false] = await db.pluck<boolean>(sql`
-    SELECT NOT EXISTS (SELECT FROM ${db.table("api_call")} WHERE is_sent IS NULL OR http_status BETWEEN 200 AND 299)
+    SELECT NOT EXISTS (SELECT FROM ${db.table("api_call")} WHERE is_sent IS NULL OR possibly_billed OR http_status BETWEEN 200 AND 299)
       AND NOT EXISTS (SELECT FROM ${db.table("warehouse_identity")} WHERE ledger_from IS NOT NULL)
       AND NOT EXISTS (SELECT FROM ${db.table("job_lock")} WHERE released_at IS NULL)
       AND NOT EXISTS (SELECT FROM ${db.table("person")})

@@ -172,7 +172,7 @@ export async function confirmBatch(
 ): Promise<void> {
   const confirmed = await session.change(sql`UPDATE ${stateTable(session, "destination")}
       SET confirmed = claimed, confirmed_id = claimed_id, is_released = false, needs_freshness = ${needsFreshness},
-        rows_published = rows_published + ${rows}, last_published_at = now()
+        rows_published = rows_published + ${rows}
       WHERE name = ${destination} AND claimed_id = ${batch.id}::uuid AND claimed <> confirmed`);
   if (confirmed === 0) return;
   await session.change(
@@ -186,7 +186,8 @@ export async function recordRelease(
   destination: string,
   confirmedId: string | null,
 ): Promise<void> {
-  await session.change(sql`UPDATE ${stateTable(session, "destination")} SET is_released = true
+  await session.change(sql`UPDATE ${stateTable(session, "destination")}
+      SET is_released = true, last_published_at = CASE WHEN is_released THEN last_published_at ELSE now() END
       WHERE name = ${destination} AND confirmed_id IS NOT DISTINCT FROM ${confirmedId}::uuid`);
 }
 

@@ -1,38 +1,34 @@
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 
-/** Records states. Returns those that differ from the last report and marks them as reported. */
-export async function changeStates(
+/**
+ * Records states, and calls `tell` with those that differ from the last report; they count as reported once it has returned. Another process
+ * waits for it. A process that is killed meanwhile leaves them to the next one.
+ */
+export async function tellChanges(
   db: Db,
   states: readonly SubjectState[],
   runId: string,
-): Promise<readonly StateChange[]> {
-  return db.transaction(async (session) => {
-    const table = session.table("alert_state");
-    // Sorted, so that concurrent processes wait for each other instead of deadlocking.
-    const sorted = states.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
-    await session.change(sql`
+  tell: (changes: readonly StateChange[]) => Promise<void>,
+): Promise<void> {
+  const table = db.table("alert_state");
+  // Sorted, so that concurrent processes wait for each other instead of deadlocking.
+  const sorted = states.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
+  const recorded = sql`unnest(${sorted.map(({ subject }) => subject)}::text[], ${sorted.map(({ state }) => state)}::text[]) AS n(subject, state)`;
+  await db.change(sql`
     INSERT INTO ${table} AS a (subject, state, told_state, changed_at, _synced_at, _run_id)
-    SELECT subject, state, 'ok', now(), now(), ${runId}
-    FROM unnest(${sorted.map(({ subject }) => subject)}::text[], ${sorted.map(({ state }) => state)}::text[]) AS n(subject, state)
+    SELECT subject, state, 'ok', now(), now(), ${runId} FROM ${recorded}
     ON CONFLICT (subject) DO UPDATE SET state = excluded.state, changed_at = now(), _synced_at = now(), _run_id = excluded._run_id
       WHERE a.state <> excluded.state`);
-    return session.rows<StateChange>(sql`
-    WITH untold AS (
-      SELECT subject, told_state AS before FROM ${table}
-      WHERE subject = ANY(${sorted.map(({ subject }) => subject)}::text[]) AND state <> told_state ORDER BY subject FOR UPDATE)
-    UPDATE ${table} AS a SET told_state = a.state, told_at = now(), _synced_at = now()
-    FROM untold AS u WHERE a.subject = u.subject RETURNING a.subject, a.state, u.before`);
+  await db.transaction(async (session) => {
+    const changes = await session.rows<StateChange>(sql`
+      SELECT a.subject, a.state, a.told_state AS before FROM ${table} AS a JOIN ${recorded} ON n.subject = a.subject AND n.state = a.state
+      WHERE a.state <> a.told_state ORDER BY a.subject FOR UPDATE OF a`);
+    if (changes.length === 0) return;
+    await tell(changes);
+    await session.change(sql`UPDATE ${table} SET told_state = state, told_at = now(), _synced_at = now()
+      WHERE subject = ANY(${changes.map(({ subject }) => subject)}::text[])`);
   });
-}
-
-/** Marks changes as unreported, unless the state has changed again. */
-export async function unmarkReported(db: Db, changes: readonly StateChange[]): Promise<void> {
-  const column = (name: keyof StateChange) => changes.map((change) => change[name]);
-  await db.change(sql`
-    UPDATE ${db.table("alert_state")} AS a SET told_state = c.before, _synced_at = now()
-    FROM unnest(${column("subject")}::text[], ${column("state")}::text[], ${column("before")}::text[]) AS c(subject, state, before)
-    WHERE a.subject = c.subject AND a.told_state = c.state`);
 }
 
 /** Returns the state last reported of an event, and the one that waits to be reported; null for a new subject. */
@@ -61,7 +57,7 @@ export interface SubjectState {
   readonly state: string;
 }
 
-/** Unreported change, which the caller must report. */
+/** Unreported change. */
 export interface StateChange extends SubjectState {
   /** State last reported; `ok` for a new subject. */
   readonly before: string;

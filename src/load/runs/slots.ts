@@ -49,7 +49,7 @@ export async function watchJobs(
     ON CONFLICT DO NOTHING`);
 }
 
-/** Newest slot of each job. */
+/** Newest slot of each job; `lastDueAt` of the newest one that isn't open, and wasn't missed before it. */
 export function newestSlots(db: Db) {
   return db.rows(
     db.query
@@ -57,6 +57,14 @@ export function newestSlots(db: Db) {
       .distinctOn("job")
       .select(["job", "slot", "due_at as dueAt", "status", "run_id as runId", "ended_at as endedAt"])
       .select(sql<boolean>`ended_at IS NULL AND ${isBeating("s", heartbeat)}`.as("isHeld"))
+      .select(
+        sql<
+          string | null
+        >`CASE WHEN ended_at IS NOT NULL THEN due_at ELSE (SELECT max(p.due_at) FROM ${db.table(SLOTS)} AS p
+          WHERE p.job = s.job AND p.due_at < s.due_at AND p.ended_at IS NOT NULL AND p.status <> 'missed') END`.as(
+          "lastDueAt",
+        ),
+      )
       .orderBy(sql`job, due_at DESC, claimed_at DESC, slot`),
   );
 }

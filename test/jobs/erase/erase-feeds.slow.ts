@@ -84,6 +84,21 @@ test("a person erased during a push is in no table, and not sent later", async (
   for (const pid of [inFlight, notYet]) expect(await tracesAnywhere(world, pid)).toEqual([]);
 });
 
+test("a PID that is found after the plan leaves the segments, too", async () => {
+  const { world, pids } = await startVips();
+  expect((await world.run({ jobs: ["vip_push"] })).status).toBe("succeeded");
+  const services = await world.services();
+  const row = { source: "customers", sourceKey: "1" };
+  const { found } = await planErasure(services, { pids: [], emails: [], rows: [row] });
+  const [pid = ""] = pids;
+  await world.rows(`INSERT INTO person_data.resolution (job, source, source_key, is_match, service_pid, is_present, _synced_at, _run_id)
+    VALUES ('resolve_customers', 'customers', '1', true, '${pid}', true, now(), 'r')`);
+  const erased = await erasePeople(services, found);
+  expect(erased.pids).toEqual([pid]);
+  await leaveSegments(services, erased.pids);
+  expect(await membersOf(world, "VIP customers")).not.toContain(pid);
+});
+
 test("an erased person is not in the list of a killed reading", async () => {
   const { world, pids } = await startVips();
   expect((await world.run()).status).toBe("succeeded");
