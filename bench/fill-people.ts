@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Client } from "pg";
 import { runCounters } from "../src/schemas/ops.ts";
 import { type SchemaNames, tableText } from "../src/load/db/names.ts";
@@ -227,6 +229,25 @@ export async function fillPeople(client: Client, names: SchemaNames, people: num
     await client.query(`VACUUM (ANALYZE) ${name}`);
   }
   return rows;
+}
+
+/** Writes the configuration of a filled warehouse at `BENCH_URL`, with more sections; returns its path. */
+export function writeFilledConfig(folder: string, names: SchemaNames, more = ""): string {
+  const file = join(folder, "config.yaml");
+  writeFileSync(
+    file,
+    `service: { base_url: sandbox }
+warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${names.data}, ops_schema: ${names.ops}, state_schema: ${names.state} }
+data_dir: ${join(folder, "data")}
+inputs:
+  customers: { table: crm.customers, key: id, fields: { full_name: name, emails: [email] } }
+jobs:
+  resolve_customers: { type: resolve, input: customers }
+  validate_emails_customers: { type: validate_emails, input: customers }
+  enrich_customers: { type: enrich, input: customers }
+${more}`,
+  );
+  return file;
 }
 
 /** Drops the primary key and the indexes of a table; returns the statements that create them again. */

@@ -95,15 +95,21 @@ function sharesOf({ nodes, samples, timeDeltas }: CpuProfile): Shares {
   return shares;
 }
 
+/** Aborted when the work has ended. */
+function endOf(work: Promise<unknown>): AbortSignal {
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  void work.then(end, end);
+  return ending.signal;
+}
+
 /** Counts the statements that use a CPU until the work has ended. */
 async function sampleServer(url: string, work: Promise<unknown>): Promise<Shares> {
   const client = new Client({ connectionString: url });
   await client.connect();
   const shares: Shares = new Map();
-  const ending = new AbortController();
-  const end = () => ending.abort();
-  void work.then(end, end);
-  while (!ending.signal.aborted) {
+  const ended = endOf(work);
+  while (!ended.aborted) {
     const { rows } = await client.query<{ query: string }>(
       `SELECT btrim(regexp_replace(query, '\\s+', ' ', 'g')) AS query FROM pg_stat_activity
        WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND state = 'active' AND wait_event IS NULL`,
@@ -136,11 +142,9 @@ function readTicks({ servicePid, postmasterPid }: Stage): Ticks {
 
 /** Samples the cores every second; prints the mean of the seconds in which the service was busy. */
 async function sampleCores(stage: Stage, work: Promise<unknown>): Promise<string> {
-  const ending = new AbortController();
-  const end = () => ending.abort();
-  void work.then(end, end);
+  const ended = endOf(work);
   const sum = { service: 0, server: 0, idle: 0, total: 0 };
-  for (let before = readTicks(stage); !ending.signal.aborted; ) {
+  for (let before = readTicks(stage); !ended.aborted; ) {
     await delay(1000);
     const after = readTicks(stage);
     const names = ["service", "server", "idle", "total"] as const;

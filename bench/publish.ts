@@ -11,7 +11,7 @@ import { catalogOf, type Destination, type Position, type StagedFiles } from "..
 import { duckTypes } from "../src/publish/duckdb/statements.ts";
 import { launcher } from "./enrich-job.ts";
 import { median } from "./figures.ts";
-import { fillPeople } from "./fill-people.ts";
+import { fillPeople, writeFilledConfig } from "./fill-people.ts";
 import { type Measured, measure } from "./measured-process.ts";
 import { dropSchemas, makeServerFolder } from "./stage.ts";
 
@@ -41,25 +41,13 @@ function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-function writeConfig(): string {
-  const file = join(folder, "config.yaml");
-  writeFileSync(
-    file,
-    `service: { base_url: sandbox }
-warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${NAMES.data}, ops_schema: ${NAMES.ops}, state_schema: ${NAMES.state} }
-data_dir: ${join(folder, "data")}
-inputs:
-  customers: { table: crm.customers, key: id, fields: { emails: [email] } }
-jobs:
-  enrich_customers: { type: enrich, input: customers }
-publish:
+const config = writeFilledConfig(
+  folder,
+  NAMES,
+  `publish:
   local: { type: duckdb, path: ${join(folder, "people.duckdb")} }
 `,
-  );
-  return file;
-}
-
-const config = writeConfig();
+);
 const run = (...args: readonly string[]) =>
   measure(launcher, ["--config", config, "--json", "--log-level", "error", ...args], env);
 

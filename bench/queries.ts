@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
-import { rmSync, writeFileSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { cpus } from "node:os";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { Client } from "pg";
@@ -11,7 +10,7 @@ import { silentLog } from "../src/log.ts";
 import { openWarehouse } from "../test/support/bound-load.ts";
 import { launcher } from "./enrich-job.ts";
 import { median } from "./figures.ts";
-import { fillPeople } from "./fill-people.ts";
+import { fillPeople, writeFilledConfig } from "./fill-people.ts";
 import { measure } from "./measured-process.ts";
 import { makeServerFolder } from "./stage.ts";
 
@@ -39,7 +38,8 @@ async function timeQueries(url: string, people: number): Promise<void> {
   });
   await warehouse.migrate();
   await warehouse.close();
-  const config = writeConfig(url);
+  process.env["BENCH_URL"] = url;
+  const config = writeFilledConfig(folder, NAMES);
   await measure(launcher, statusOf(config)); // Fills the compile cache.
   say(`${(await timeStatus(config)).toFixed(1).padStart(11)} ms  status, whole process, before`);
   const client = new Client({ connectionString: url });
@@ -88,25 +88,6 @@ async function medianTime(work: () => Promise<unknown>): Promise<number> {
   return median(times);
 }
 
-function writeConfig(url: string): string {
-  process.env["BENCH_URL"] = url;
-  const file = join(folder, "config.yaml");
-  writeFileSync(
-    file,
-    `service: { base_url: sandbox }
-warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${NAMES.data}, ops_schema: ${NAMES.ops}, state_schema: ${NAMES.state} }
-data_dir: ${join(folder, "data")}
-inputs:
-  customers: { table: crm.customers, key: id, fields: { full_name: name, emails: [email] } }
-jobs:
-  resolve_customers: { type: resolve, input: customers }
-  validate_emails_customers: { type: validate_emails, input: customers }
-  enrich_customers: { type: enrich, input: customers }
-`,
-  );
-  return file;
-}
-
 const statusOf = (config: string) => ["--config", config, "status"];
 
 const timeStatus = (config: string) => medianTime(() => measure(launcher, statusOf(config)));
@@ -121,8 +102,8 @@ async function timePage(config: string): Promise<readonly (readonly [what: strin
       const { url } = JSON.parse(line) as { url: string };
       const read = async () => {
         const response = await fetch(url);
-        const { length } = await response.text();
-        if (!response.ok) throw new Error(`The page answers ${response.status} with ${length} characters.`);
+        await response.arrayBuffer();
+        if (!response.ok) throw new Error(`The page responded with ${response.status}.`);
       };
       const started = performance.now();
       await read();

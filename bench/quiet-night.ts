@@ -16,6 +16,7 @@ import { beginRun as recordStart } from "../src/load/runs/runs.ts";
 import type { RunRef } from "../src/load/runs/fence.ts";
 import { silentLog } from "../src/log.ts";
 import { openWarehouse } from "../src/load/open.ts";
+import { filesIn } from "../test/support/files-in.ts";
 import { median } from "./figures.ts";
 import { cpuSeconds, peakResidentBytes } from "./process-tree.ts";
 import { benchInput } from "./stage.ts";
@@ -274,18 +275,6 @@ const elsewhere = (connection: InputConnection, table: readonly string[]): Looku
   input: { ...benchInput, connection, relation: { table } },
 });
 
-const files: InputConnection = {
-  type: "duckdb",
-  name: "files",
-  path: null,
-  s3Endpoint: null,
-  s3Region: null,
-  accessKeyId: null,
-  secretAccessKey: null,
-  webToken: null,
-  places: () => ({ folder, scratch: join(folder, "scratch") }),
-};
-
 const stateBytes = () =>
   value(`SELECT round(sum(pg_column_size(fingerprint)) / count(*), 1) AS value FROM quiet_state.lookup_row`);
 
@@ -302,7 +291,7 @@ try {
   await exportInput();
   const other: InputConnection = { type: "postgres", name: "other", url };
   await compare("input in another Postgres", elsewhere(other, ["crm", "customers"]), nothing);
-  const inFile = elsewhere(files, ["customers.csv"]);
+  const inFile = elsewhere(filesIn(folder), ["customers.csv"]);
   // DuckDB's fingerprints differ from those of Postgres.
   await selectOnce(inFile);
   await finish(inFile);

@@ -16,7 +16,7 @@ import type { StatusReport } from "../jobs/report/status.ts";
 import type { JobReport, RunReport } from "../jobs/job.ts";
 import type { JobServices } from "../jobs/services.ts";
 import type { Db } from "../load/db/db.ts";
-import { type StateChange, tellChanges } from "../load/runs/alerts.ts";
+import { type StateChange, reportChanges } from "../load/runs/alerts.ts";
 import { isSuccess } from "../load/runs/runs.ts";
 
 export type AlertServices = Pick<JobServices, "config" | "clock" | "log"> & {
@@ -52,7 +52,7 @@ export async function sendAlerts(
   };
   try {
     try {
-      if (db) return await tellChanges(db, named, runId, post);
+      if (db) return await reportChanges(db, named, runId, post);
     } catch (error) {
       if (isTried) throw error;
       log.warn(describeForLog(error), "alert_states_unreadable");

@@ -5,7 +5,7 @@ import { beforeAll, expect, inject, test } from "vitest";
 import type { DuckDbConnection, InputSource } from "../../src/load/inputs/input.ts";
 import { openInputDatabase } from "../../src/load/open.ts";
 import { openStorage, openStorageAgent } from "../../src/object-store.ts";
-import { filesIn } from "../load/duckdb-mirror.ts";
+import { filesIn } from "../support/files-in.ts";
 import { people } from "../load/suite/people.ts";
 import { BUCKET, S3_KEYS, S3_REGION, startJudges } from "../support/iceberg/start-judges.ts";
 

@@ -1,9 +1,8 @@
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { seededRandom } from "../support/seeded-random.ts";
 import { findDefect, findScanDifference, type RowMaker, soundRows } from "./fuzz-lookup.ts";
 import { ALL_MUTATIONS, type MutatedAnswer, mutateAnswer } from "./mutate-answer.ts";
 import { askForAnswers, type RealAnswer } from "./real-answers.ts";
+import { collectGarbage } from "../../src/garbage.ts";
 
 /** Size of a fuzz run. */
 export interface FuzzOptions {
@@ -49,8 +48,7 @@ async function check({ answer, mutated, sound }: Case, maker: RowMaker): Promise
 }
 
 function usedHeapBytes(): number {
-  setFlagsFromString("--expose-gc");
-  runInNewContext("gc")();
+  collectGarbage();
   return process.memoryUsage().heapUsed;
 }
 

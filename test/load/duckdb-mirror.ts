@@ -3,26 +3,10 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DuckDBInstance } from "@duckdb/node-api";
 import { inject } from "vitest";
-import type { DuckDbConnection } from "../../src/load/inputs/input.ts";
+import { filesIn } from "../support/files-in.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 import { copiedFrom, type OtherDatabase } from "./foreign-context.ts";
 import { connectAsText } from "./postgres-context.ts";
-
-/** A connection for the files of a folder. */
-export function filesIn(folder: string, changes: Partial<DuckDbConnection> = {}): DuckDbConnection {
-  return {
-    type: "duckdb",
-    name: "files",
-    path: null,
-    s3Endpoint: null,
-    s3Region: null,
-    accessKeyId: null,
-    secretAccessKey: null,
-    webToken: null,
-    places: () => ({ folder, scratch: join(folder, "scratch") }),
-    ...changes,
-  };
-}
 
 /** Opens a Postgres in which tests write the tables `crm.…`; `flush` copies them into a DuckDB file, from where they are read. */
 export async function openDuckDbMirror(): Promise<OtherDatabase & { close(): Promise<void> }> {

@@ -7,7 +7,8 @@ import { DuckDBInstance } from "@duckdb/node-api";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
 import type { DuckDbConnection, InputQuery, InputSource } from "../../src/load/inputs/input.ts";
 import { openInputDatabase } from "../../src/load/open.ts";
-import { filesIn, openDuckDbMirror } from "./duckdb-mirror.ts";
+import { filesIn } from "../support/files-in.ts";
+import { openDuckDbMirror } from "./duckdb-mirror.ts";
 import { describeForeignInputs } from "./foreign-context.ts";
 import { people } from "./suite/people.ts";
 

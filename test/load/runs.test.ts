@@ -218,27 +218,33 @@ describe("slots of a schedule", () => {
 });
 
 /** Changes that are reported when the job is in this state. */
-async function told(state: string, runId: string): Promise<readonly StateChange[]> {
+async function reportedIn(state: string, runId: string): Promise<readonly StateChange[]> {
   const all: StateChange[] = [];
-  await context.warehouse.tellChanges(job(state), runId, async (changes) => void all.push(...changes));
+  await context.warehouse.reportChanges(job(state), runId, async (changes) => void all.push(...changes));
   return all;
 }
 
-const neverTold = () => Promise.reject(new Error("the process was killed"));
+const neverReported = () => Promise.reject(new Error("the process was killed"));
 
 describe("states of alerts", () => {
   test("are reported once per change, to one of many", async () => {
-    expect(await told("ok", "run-1")).toEqual([]);
-    const reported = await Promise.all(Array.from({ length: 6 }, () => told("failed", "run-2")));
+    expect(await reportedIn("ok", "run-1")).toEqual([]);
+    const reported = await Promise.all(Array.from({ length: 6 }, () => reportedIn("failed", "run-2")));
     expect(reported.flat()).toEqual([{ subject: "job enrich", state: "failed", before: "ok" }]);
-    expect(await told("failed", "run-3")).toEqual([]);
-    expect(await told("ok", "run-4")).toEqual([{ subject: "job enrich", state: "ok", before: "failed" }]);
+    expect(await reportedIn("failed", "run-3")).toEqual([]);
+    expect(await reportedIn("ok", "run-4")).toEqual([
+      { subject: "job enrich", state: "ok", before: "failed" },
+    ]);
   });
 
   test("are left to the next process by one that ends while it reports them", async () => {
-    await expect(context.warehouse.tellChanges(job("failed"), "run-1", neverTold)).rejects.toThrow("killed");
-    expect(await told("failed", "run-2")).toEqual([{ subject: "job enrich", state: "failed", before: "ok" }]);
-    expect(await told("failed", "run-3")).toEqual([]);
+    await expect(context.warehouse.reportChanges(job("failed"), "run-1", neverReported)).rejects.toThrow(
+      "killed",
+    );
+    expect(await reportedIn("failed", "run-2")).toEqual([
+      { subject: "job enrich", state: "failed", before: "ok" },
+    ]);
+    expect(await reportedIn("failed", "run-3")).toEqual([]);
   });
 });
 

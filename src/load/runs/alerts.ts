@@ -2,14 +2,14 @@ import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 
 /**
- * Records states, and calls `tell` with those that differ from the last report; they count as reported once it has returned. Another process
+ * Records states, and calls `report` with those that differ from the last report; they count as reported once it has returned. Another process
  * waits for it. A process that is killed meanwhile leaves them to the next one.
  */
-export async function tellChanges(
+export async function reportChanges(
   db: Db,
   states: readonly SubjectState[],
   runId: string,
-  tell: (changes: readonly StateChange[]) => Promise<void>,
+  report: (changes: readonly StateChange[]) => Promise<void>,
 ): Promise<void> {
   const table = db.table("alert_state");
   // Sorted, so that concurrent processes wait for each other instead of deadlocking.
@@ -25,7 +25,7 @@ export async function tellChanges(
       SELECT a.subject, a.state, a.told_state AS before FROM ${table} AS a JOIN ${recorded} ON n.subject = a.subject AND n.state = a.state
       WHERE a.state <> a.told_state ORDER BY a.subject FOR UPDATE OF a`);
     if (changes.length === 0) return;
-    await tell(changes);
+    await report(changes);
     await session.change(sql`UPDATE ${table} SET told_state = state, told_at = now(), _synced_at = now()
       WHERE subject = ANY(${changes.map(({ subject }) => subject)}::text[])`);
   });
