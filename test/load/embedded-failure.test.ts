@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { describeFailure, parseAccounts, readStartupFailure } from "../../src/load/embedded/programs.ts";
+import { parseAccounts, readStartupFailure } from "../../src/load/embedded/programs.ts";
 
 // Real messages of Postgres 18 and Node.
 test.each([
@@ -16,13 +16,6 @@ test.each([
   ['FATAL:  configuration file "postgresql.conf" contains errors', "unknown"],
 ] as const)("%s is read as %s", (text, failure) => {
   expect(readStartupFailure(text)).toBe(failure);
-});
-
-test("a failure shows the last ten lines of the output", () => {
-  const lines = Array.from({ length: 30 }, (_, i) => `line ${i}`);
-  expect(describeFailure("starting it", lines.join("\n")).message).toBe(
-    ["starting it failed. Output:", ...lines.slice(20)].join("\n"),
-  );
 });
 
 test("accounts that a server may run as are neither root nor out of range", () => {

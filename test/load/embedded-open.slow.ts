@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { openEmbedded } from "../../src/load/embedded/open.ts";
 import { silentLog } from "../../src/log.ts";
-import { givePort, homeOf, postmasterPid } from "../support/embedded-files.ts";
+import { homeOf, postmasterPid } from "../support/embedded-files.ts";
 import { answers, makeLastingFolder, makeOpenFolder } from "../support/embedded-process.ts";
 import { runSql } from "../support/run-sql.ts";
 
@@ -17,23 +17,6 @@ beforeAll(async () => {
   const { folder, remove } = await makeLastingFolder();
   dataDir = join(folder, "data-dir");
   return remove;
-});
-
-test("a first start makes the database, a second one finds its data on the same port", async () => {
-  const dataDir = join(await makeOpenFolder(), "data-dir");
-  await givePort(dataDir);
-  const first = await openEmbedded({ dataDir, log });
-  await runSql(first.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
-  await first.close();
-  expect(await answers(first.connectionString)).toBe(false);
-
-  const second = await openEmbedded({ dataDir, log });
-  expect(second.port).toBe(first.port);
-  expect(second.connectionString).toBe(first.connectionString);
-  expect(await runSql(second.connectionString, "SELECT n, current_database() AS name FROM kept")).toEqual([
-    { n: 7, name: "warehouse" },
-  ]);
-  await second.close();
 });
 
 test("the server is closed to others and durable, its passwords are in files of their owner, and its log has no values", async () => {

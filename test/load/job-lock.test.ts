@@ -16,7 +16,7 @@ import { recordsOf } from "../support/keyed-records.ts";
 import { runSql } from "../support/run-sql.ts";
 import { connect as connectTo, open, roleIn } from "./bare-database.ts";
 import { connectAsText, useContext } from "./postgres-context.ts";
-import { columnOf, schemaNames, valueOf } from "./suite/context.ts";
+import { columnOf, schemaNames, untilWaiting, valueOf } from "./suite/context.ts";
 import { callOf, commitOf, countersOf, reservationOf, tester } from "./suite/nights.ts";
 import { enrichSpec, makePeople, pushed } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
@@ -61,12 +61,6 @@ async function openNamed(name: string | null): Promise<Client> {
 
 const OWNER_NAME =
   "SELECT 'person-etl ' || owner_token FROM person_data_state.job_lock WHERE job = 'locked_job'";
-
-/** Waits until a session waits for a lock. */
-async function untilWaiting(): Promise<void> {
-  const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-  while ((await valueOf(context, waiting)) === "0") await delay(10);
-}
 
 /** Acquires a free lock. */
 async function hold(runId: string, changes: Partial<LockRequest> = {}): Promise<RunRef> {
@@ -269,7 +263,7 @@ describe("a takeover", () => {
       "INSERT INTO person_data_state.table_load VALUES ('person', 'locked_job', NULL, now(), now(), 'old')",
     );
     const taken = takeOver("new");
-    await untilWaiting();
+    await untilWaiting(context);
     await committing.query("COMMIT");
     expect(await taken).toMatchObject({ runId: "new", epoch: 2 });
     expect(await columnOf(context, "SELECT _run_id FROM person_data_state.table_load")).toEqual(["old"]);
@@ -282,7 +276,7 @@ describe("a takeover", () => {
       UPDATE person_data_state.job_lock SET epoch = 2 WHERE job = 'locked_job'`);
     const late = context.warehouse.recordFound(run, { records_due: 7 });
     late.catch(() => {});
-    await untilWaiting();
+    await untilWaiting(context);
     await taking.query("COMMIT");
     await expect(late).rejects.toMatchObject({ code: "lock_lost" });
     expect(await columnOf(context, "SELECT records_due FROM person_data_ops.sync_run")).toEqual(["0"]);
@@ -292,7 +286,7 @@ describe("a takeover", () => {
     const run = await hold("old", { lifeMs: 1 });
     const committing = await holdFence();
     const asking = ask("new", {}, open(context.url));
-    await untilWaiting();
+    await untilWaiting(context);
     expect(await context.warehouse.renewLock(run, LONG_MS)).toBe(true);
     await committing.query("COMMIT");
     expect(await asking).toMatchObject({ kind: "refused", holders: [{ runId: "old" }] });
@@ -308,7 +302,7 @@ describe("a takeover", () => {
       await openNamed("person-etl 000000000000000000000000"),
     ];
     const taken = takeOver("new");
-    await untilWaiting();
+    await untilWaiting(context);
     const late = await openNamed(name);
     await committing.query("COMMIT");
     expect(await taken).toMatchObject({ runId: "new", epoch: 2 });

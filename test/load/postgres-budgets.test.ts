@@ -4,7 +4,7 @@ import { open } from "./bare-database.ts";
 import { useContext } from "./postgres-context.ts";
 import { callOf, holdShard, reservationOf, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
-import { clear, valueOf } from "./suite/context.ts";
+import { clear, untilWaiting, valueOf } from "./suite/context.ts";
 import * as fc from "../support/fast-check.ts";
 import type { SendingLimits } from "../../src/load/ledger/reserve.ts";
 import type { Attempt } from "../../src/schemas/ledger.ts";
@@ -45,8 +45,7 @@ describe("a budget that several processes share", () => {
       (budget, period, period_key, records_reserved, _synced_at, _run_id)
       VALUES ('${run.job}', 'run', 'run-1', 0, now(), 'run-1')`);
     const pending = context.warehouse.reserveCall(run, reservationOf(10));
-    const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    while ((await valueOf(context, waiting)) === "0");
+    await untilWaiting(context);
     // Otherwise each would wait for the other.
     await context.client.query(
       "SELECT FROM person_data_state.budget_use WHERE period = 'day' FOR UPDATE NOWAIT; COMMIT",

@@ -23,48 +23,37 @@ describe("check", () => {
     );
   });
 
-  test.each([
-    ["no server", (url: URL) => void (url.port = "1"), "nothing listens on that host and port", undefined],
-    [
-      "no such database",
-      (url: URL) => void (url.pathname = "/nothing_here"),
-      "that database does not exist",
-      "create it, or correct its name in the address",
-    ],
-  ])("reports %s and what to do, without a secret", async (_, spoil, message, hint) => {
+  test("reports that no such database exists and what to do, without a secret", async () => {
     const url = new URL((await freshDatabase()).url);
-    spoil(url);
+    [url.pathname, url.password] = ["/nothing_here", url.password || "a-password"];
     const lines = await open(url.href).checkDatabase();
-    expect(lines).toEqual([
-      { subject: "warehouse", ok: false, message: expect.stringContaining(message), ...(hint && { hint }) },
-    ]);
-    expect(JSON.stringify(lines)).not.toContain(url.password || "a password");
+    const [message, hint] = [
+      expect.stringContaining("that database does not exist"),
+      "create it, or correct its name in the address",
+    ];
+    expect(lines).toEqual([{ subject: "warehouse", ok: false, message, hint }]);
+    expect(JSON.stringify(lines)).not.toContain(url.password);
   });
 
-  test.each(["SQL_ASCII"])(
-    "as every command refuses a database in %s, which can't hold every name",
-    async (encoding) => {
-      const { url } = await freshDatabase();
-      const admin = await connect(url);
-      const [version] = (await admin.query<TextRow>("SHOW server_version_num")).rows;
-      const provider = Number(version?.["server_version_num"]) >= 150_000 ? "LOCALE_PROVIDER libc" : "";
-      const name = `latin_${new URL(url).pathname.slice(1)}`;
-      await admin.query(
-        `CREATE DATABASE ${name} TEMPLATE template0 ENCODING '${encoding}' ${provider} LC_COLLATE 'C' LC_CTYPE 'C'`,
-      );
-      const latin = new URL(url);
-      latin.pathname = `/${name}`;
-      onTestFinished(async () => {
-        await admin.query(`DROP DATABASE ${name}`);
-      });
-      const refusal = {
-        code: "warehouse_unsupported",
-        message: expect.stringContaining(`the encoding ${encoding}`),
-      };
-      await expect(open(latin.href).isMigrated()).rejects.toMatchObject(refusal);
-      await expect(open(latin.href).migrate()).rejects.toMatchObject(refusal);
-    },
-  );
+  test("as every command refuses a database in SQL_ASCII, which can't hold every name", async () => {
+    const { url } = await freshDatabase();
+    const admin = await connect(url);
+    const [version] = (await admin.query<TextRow>("SHOW server_version_num")).rows;
+    const provider = Number(version?.["server_version_num"]) >= 150_000 ? "LOCALE_PROVIDER libc" : "";
+    const latin = new URL(url);
+    latin.pathname = `/latin_${new URL(url).pathname.slice(1)}`;
+    const name = latin.pathname.slice(1);
+    await admin.query(
+      `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'SQL_ASCII' ${provider} LC_COLLATE 'C' LC_CTYPE 'C'`,
+    );
+    onTestFinished(async () => {
+      await admin.query(`DROP DATABASE ${name}`);
+    });
+    const message = expect.stringContaining("the encoding SQL_ASCII");
+    const refusal = { code: "warehouse_unsupported", message };
+    await expect(open(latin.href).isMigrated()).rejects.toMatchObject(refusal);
+    await expect(open(latin.href).migrate()).rejects.toMatchObject(refusal);
+  });
 });
 
 function* sampleRows(): Generator<(string | null)[]> {

@@ -118,23 +118,3 @@ test("a PID that the service calls unknown has one open reject, until it accepts
   expect(await add()).toEqual([]);
   expect(await valueOf(context, "SELECT count(*) FROM person_data.reject")).toBe("2");
 });
-
-const aliases = (count: number, prefix: string) => ({
-  table: "person_pid_alias",
-  columns: ["sent_service_pid", "returned_service_pid", "first_seen_at"],
-  rows: Array.from({ length: count }, (_, i) => [
-    `${prefix} ${"x".repeat(40)} ${i}`,
-    `returned ${i}`,
-    DAY(1),
-  ]),
-});
-
-test("a commit of a feed takes more rows than a statement can carry", async () => {
-  const run = runOf({ job: "one", type: "enrich" });
-  await context.warehouse.beginRun(run);
-  const upserts = [aliases(8000, "many"), aliases(1, "one")];
-  expect(await context.warehouse.commitFeed({ run, upserts })).toMatchObject([
-    { given: 8000, inserted: 8000 },
-    { given: 1, inserted: 1 },
-  ]);
-});

@@ -4,37 +4,6 @@ import { enrichSpec } from "./suite/people.ts";
 import { MIGRATIONS, connect, freshDatabase, open, roleIn, SCHEMAS } from "./bare-database.ts";
 
 describe("rights", () => {
-  test("to create the schemas are required; error and check name them, and how to grant them", async () => {
-    const database = await freshDatabase();
-    const { url, role, name } = await roleIn(database, "REVOKE CREATE ON DATABASE DATABASE_NAME FROM ROLE");
-    const warehouse = open(url);
-    const missing = SCHEMAS.map((schema) => ({
-      message: `does not exist, and ${role} may not create it.`,
-      subject: `schema ${schema}`,
-      hint: `As an administrator: CREATE SCHEMA "${schema}" AUTHORIZATION "${role}"; or GRANT CREATE ON DATABASE "${name}" TO "${role}";`,
-    }));
-    const lines = await warehouse.checkDatabase();
-    expect(lines.filter((line) => !line.ok)).toEqual(missing.map((line) => ({ ...line, ok: false })));
-    expect(JSON.stringify(lines)).not.toContain("secret");
-    await expect(warehouse.migrate()).rejects.toMatchObject({
-      name: "FixConfigurationError",
-      code: "no_right_to_create",
-      problems: missing.map(({ subject, message, hint }) => ({
-        path: "warehouse",
-        message: `${subject} ${message}`,
-        hint,
-      })),
-    });
-  });
-
-  test("on the database aren't needed by a role that owns the three schemas", async () => {
-    const database = await freshDatabase();
-    const schemas = SCHEMAS.map((schema) => `CREATE SCHEMA ${schema} AUTHORIZATION ROLE`);
-    const { url } = await roleIn(database, schemas.join("; "));
-    expect((await open(url).checkDatabase()).filter((line) => !line.ok)).toEqual([]);
-    expect(await open(url).migrate()).toEqual(MIGRATIONS);
-  });
-
   test("on schemas and tables of another role are required", async () => {
     const database = await freshDatabase();
     await open(database.url).migrate();

@@ -11,13 +11,6 @@ const context = useContext(() =>
 );
 
 describe("the search path", () => {
-  test("of statements of ours holds nothing that others create", async () => {
-    const shown = await context.warehouse.db.transaction((session) =>
-      session.client.query<{ search_path: string }>("SHOW search_path"),
-    );
-    expect(shown.rows).toEqual([{ search_path: "pg_catalog, pg_temp" }]);
-  });
-
   test("lets no function of others take the place of a built-in one", async () => {
     // A better match than the built-in one for an integer constant.
     await context.sql(`CREATE FUNCTION public.hashtextextended(text, integer) RETURNS bigint LANGUAGE plpgsql AS $$

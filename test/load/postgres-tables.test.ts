@@ -196,21 +196,3 @@ describe("migrations", () => {
     expect(await open(url, ["people", "ops", "state"]).migrate()).toEqual(MIGRATIONS);
   });
 });
-
-describe("the service that a warehouse was filled from", () => {
-  test("is remembered once, and replaced only on purpose", async () => {
-    const { url } = await freshDatabase();
-    const warehouse = open(url);
-    await warehouse.migrate();
-    expect(await warehouse.readIdentity()).toBe(null);
-    await Promise.all([1, 2, 3].map(() => warehouse.recordServiceHost("one.example:443")));
-    expect(await warehouse.recordServiceHost("two.example:443")).toBe("one.example:443");
-    expect((await warehouse.readIdentity())?.serviceHost).toBe("one.example:443");
-    await warehouse.replaceServiceHost("two.example:443");
-    expect((await warehouse.readIdentity())?.serviceHost).toBe("two.example:443");
-    const client = await connect(url);
-    expect(
-      (await client.query("SELECT service_host FROM person_data_ops.warehouse_identity")).rows,
-    ).toHaveLength(1);
-  });
-});

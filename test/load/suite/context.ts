@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Warehouse } from "../../support/bound-load.ts";
 import { tables } from "../../../src/schemas/registry.ts";
 import { noteHeld } from "./nights.ts";
@@ -35,6 +36,12 @@ export async function valueOf(context: Context, text: string): Promise<string | 
 /** First column of every row. */
 export async function columnOf(context: Context, text: string): Promise<readonly (string | null)[]> {
   return (await context.sql(text)).map((row) => Object.values(row)[0] ?? null);
+}
+
+/** Waits until a session waits for a lock. */
+export async function untilWaiting(context: Context): Promise<void> {
+  const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  while ((await valueOf(context, waiting)) === "0") await delay(10);
 }
 
 /** Acquires the first lock of every job. */

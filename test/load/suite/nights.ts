@@ -273,21 +273,17 @@ export interface Night {
   readonly records: readonly KeyedRecord[];
 }
 
+/** Groups, history and what varies between equal nights. */
+const NO_GIST = /^(?:isQuiet|answeredBefore|rejectReasons|unusableKeys|rowsToSend|groups|history)$/u;
+
 /** Counts above zero, for comparison with a literal: without groups, history and reject codes. */
 export function gist(counts: LookupCounts): Readonly<Record<string, unknown>> {
-  const {
-    isQuiet: _,
-    answeredBefore: __,
-    rejectReasons: ___,
-    unusableKeys: ____,
-    rowsToSend: _____,
-    groups: ______,
-    history: _______,
-    ...rest
-  } = counts;
   return Object.fromEntries(
-    Object.entries(rest).filter(
-      ([, value]) => value !== 0 && (typeof value === "number" || Object.keys(value).length > 0),
+    Object.entries(counts).filter(
+      ([name, value]) =>
+        !NO_GIST.test(name) &&
+        value !== 0 &&
+        (typeof value === "number" || Object.keys(value as object).length > 0),
     ),
   );
 }
