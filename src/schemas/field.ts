@@ -1,5 +1,3 @@
-import { z } from "zod";
-
 /** Sensitivity of a column: `direct` identifies a person, `indirect` does so in combination, `sensitive` may harm them. */
 export type PiiClass = "none" | "indirect" | "direct" | "sensitive";
 
@@ -35,11 +33,7 @@ interface Values {
 }
 
 /** Scalar field of the interface, or column of a table. */
-export interface Field<
-  Type extends ColumnType = ColumnType,
-  Required extends boolean = boolean,
-  Z extends z.ZodType = z.ZodType,
-> {
+export interface Field<Type extends ColumnType = ColumnType, Required extends boolean = boolean> {
   readonly type: Type;
   readonly pii: PiiClass;
   readonly doc: string;
@@ -49,21 +43,19 @@ export interface Field<
   readonly values?: readonly string[];
   /** True for a decimal of our own with at most 18 digits before the point and six after it. */
   readonly isShort?: true;
-  /** Type on the wire. */
-  readonly zod: Z;
 }
 
-function fieldOf<Type extends ColumnType, Z extends z.ZodType>(type: Type, zod: Z) {
-  function declare(pii: PiiClass, doc: string): Field<Type, Type extends "text[]" ? true : false, Z>;
-  function declare(pii: PiiClass, doc: string, required: "required"): Field<Type, true, Z>;
-  function declare(pii: PiiClass, doc: string, required?: "required"): Field<Type, boolean, Z> {
-    return { type, pii, doc, required: type === "text[]" || required !== undefined, zod };
+function fieldOf<Type extends ColumnType>(type: Type) {
+  function declare(pii: PiiClass, doc: string): Field<Type, Type extends "text[]" ? true : false>;
+  function declare(pii: PiiClass, doc: string, required: "required"): Field<Type, true>;
+  function declare(pii: PiiClass, doc: string, required?: "required"): Field<Type> {
+    return { type, pii, doc, required: type === "text[]" || required !== undefined };
   }
   return declare;
 }
 
 /** Text, stored code point for code point; also dates of an undocumented form. */
-export const text = fieldOf("text", z.string().nullable());
+export const text = fieldOf("text");
 /** Text of a closed list of our own, which Postgres checks. Lists of the service may grow, and are plain texts. */
 export function oneOf(values: readonly string[], doc: string): Field<"text">;
 export function oneOf(values: readonly string[], doc: string, required: "required"): Field<"text", true>;
@@ -71,47 +63,36 @@ export function oneOf(values: readonly string[], doc: string, required?: "requir
   return { ...text("none", doc), required: required !== undefined, values };
 }
 /** Integer of at most 64 bits. */
-export const integer = fieldOf("integer", z.int().nullable());
+export const integer = fieldOf("integer");
 /** 0-based index in a nested array. */
-export const position = fieldOf("position", z.int());
+export const position = fieldOf("position");
 /** The column `position` of lists. */
 export const listPosition = { position: position("none", "0-based index in the service's list.") };
 /** Exact decimal: a JSON number or a decimal string. */
-export const numeric = fieldOf(
-  "numeric",
-  z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/)]).nullable(),
-);
+export const numeric = fieldOf("numeric");
 /** Declares a decimal of our own that is never long, for which destinations may have a simpler type. */
 export const short = <F extends Field<"numeric">>(field: F): F => ({ ...field, isShort: true });
 /** Boolean, also sent as "true"/"false", "Y"/"N" or 0/1. */
-export const boolean = fieldOf("boolean", z.union([z.boolean(), z.string(), z.number()]).nullable());
+export const boolean = fieldOf("boolean");
 /** Calendar day, `YYYY-MM-DD`. */
-export const date = fieldOf("date", z.iso.date().nullable());
+export const date = fieldOf("date");
 /** Instant: ISO 8601 with `Z` or an offset; without a zone it counts as UTC. */
-export const timestamptz = fieldOf("timestamptz", z.string().nullable());
+export const timestamptz = fieldOf("timestamptz");
 /** Wall time without a zone. */
-export const timestamp = fieldOf("timestamp", z.string().nullable());
+export const timestamp = fieldOf("timestamp");
 /** Object with varying keys, stored whole. */
-export const json = fieldOf("json", z.unknown());
+export const json = fieldOf("json");
 /** UUID of ours; the service's are texts. */
-export const uuid = fieldOf("uuid", z.string());
+export const uuid = fieldOf("uuid");
 /** Hash or address as bytes; not in the interface. */
-export const bytes = fieldOf("bytes", z.never());
-export const texts = fieldOf("text[]", z.array(z.string()).nullable());
+export const bytes = fieldOf("bytes");
+export const texts = fieldOf("text[]");
 
 /** Scalar fields by their name in the interface. */
 export type Fields = Readonly<Record<string, Field>>;
 
-type ZodShape<F extends Fields> = { [K in keyof F]: F[K]["zod"] };
-
-/** Returns the zod shape of declared scalar fields, for an object schema. */
-export function shapeOf<F extends Fields>(fields: F): ZodShape<F> {
-  // Object.fromEntries loses the zod type of each key; the cast restores it.
-  return Object.fromEntries(Object.entries(fields).map(([name, f]) => [name, f.zod])) as ZodShape<F>;
-}
-
 /** Fields under names with a prefix (`signal_`). */
-export type Prefixed<Prefix extends string, F extends Fields> = {
+type Prefixed<Prefix extends string, F extends Fields> = {
   readonly [Name in keyof F & string as `${Prefix}${Name}`]: F[Name];
 };
 

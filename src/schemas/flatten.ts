@@ -1,4 +1,3 @@
-import { z } from "zod";
 import {
   type Cell,
   type Convert,
@@ -13,7 +12,7 @@ import {
   UNEXPECTED,
 } from "./convert.ts";
 import { type Derivation, derivedNames, deriverOf } from "./derive.ts";
-import { type Fields, shapeOf } from "./field.ts";
+import type { Fields } from "./field.ts";
 
 /** Nested array of objects, flattened to a child table: one row per element, `position` is its 0-based index. */
 export interface ListDeclaration {
@@ -34,14 +33,6 @@ export interface RecordDeclaration {
   readonly extra?: "figures";
 }
 
-/** Returns the zod schema of a declared record: checks declared fields, allows unknown ones. Lists may be null. */
-export function zodOf(declaration: RecordDeclaration): z.ZodObject {
-  const lists = Object.entries(declaration.lists).map(([name, list]) => {
-    return [name, z.array(z.looseObject(shapeOf(list.fields))).nullable()] as const;
-  });
-  return z.looseObject({ ...shapeOf(declaration.fields), ...Object.fromEntries(lists) });
-}
-
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** True for a JSON object: not null, not an array. */
@@ -55,7 +46,6 @@ type Extra = Record<string, unknown> | null;
 /** Scalar fields of one object, in declared order, then derived columns; undefined if the field is absent. */
 interface FlatObject {
   readonly cells: (Cell | undefined)[];
-  /** Fields for `_extra` by name: unknown ones, and values of unexpected types. */
   extra: Extra;
 }
 

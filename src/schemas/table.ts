@@ -6,7 +6,7 @@ export type Schema = "data" | "ops" | "state";
 /** Schemas that are published to destinations. */
 export type PublishedSchema = Exclude<Schema, "state">;
 
-export interface Column extends Omit<Field, "zod" | "required"> {
+export interface Column extends Omit<Field, "required"> {
   readonly name: string;
   /** True for NOT NULL; key columns always are. */
   readonly required?: boolean;
@@ -115,15 +115,7 @@ export function table<
 }
 
 export function columnsOf(fields: Fields): readonly Column[] {
-  return Object.entries(fields).map(([name, { type, pii, doc, required, values, isShort }]) => ({
-    name,
-    type,
-    pii,
-    doc,
-    required,
-    ...(values === undefined ? {} : { values }),
-    ...(isShort ? { isShort } : {}),
-  }));
+  return Object.entries(fields).map(([name, field]) => ({ name, ...field }));
 }
 
 /** Columns in order, without those that a load fills on its own. */

@@ -1,21 +1,8 @@
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { converterOf, jsonText } from "../../src/schemas/convert.ts";
-import {
-  boolean,
-  date,
-  integer,
-  json,
-  numeric,
-  text,
-  texts,
-  timestamp,
-  timestamptz,
-} from "../../src/schemas/field.ts";
+import * as declare from "../../src/schemas/field.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
-
-/** Declarations of each type. */
-const declare = { boolean, date, integer, json, numeric, text, texts, timestamp, timestamptz };
 
 let database: TestDatabase;
 let client: Client;

@@ -2,21 +2,9 @@ import { describe, expect, test } from "vitest";
 import { converterOf, instantText, UNEXPECTED } from "../../src/schemas/convert.ts";
 import { INCOMES, WEALTH } from "../../packages/sandbox/src/population/person-fields.ts";
 import { readPartialDate } from "../../src/schemas/derive.ts";
-import {
-  boolean,
-  date,
-  integer,
-  json,
-  numeric,
-  text,
-  timestamp,
-  timestamptz,
-} from "../../src/schemas/field.ts";
+import * as declare from "../../src/schemas/field.ts";
 import { readMoneyRange } from "../../src/schemas/person.ts";
 import * as fc from "../support/fast-check.ts";
-
-/** Declarations of each type. */
-const declare = { boolean, date, integer, json, numeric, text, timestamp, timestamptz };
 
 const types = ["text", "integer", "numeric", "boolean", "date", "timestamptz", "timestamp", "json"] as const;
 const convertTo = (type: (typeof types)[number]) => converterOf(declare[type]("none", "A value."));

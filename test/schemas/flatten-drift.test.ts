@@ -5,11 +5,11 @@ import { isJsonObject } from "../../src/schemas/flatten.ts";
 import { type NamedResult, nameResult } from "./named-rows.ts";
 
 /** Flattens JSON text as an enriched record of `p-1`; drift as `kind path observedType occurrences`. */
-function flatten(json: string, pid: string | null = "p-1"): NamedResult & { drift: string[] } {
+function flatten(json: string): NamedResult & { drift: string[] } {
   const drift = new DriftLog("POST /v2/enrich");
   const record: unknown = JSON.parse(json);
   if (!isJsonObject(record)) throw new Error("no object");
-  const named = nameResult(enrichEndpoint, record, pid, drift);
+  const named = nameResult(enrichEndpoint, record, "p-1", drift);
   const entries = drift.entries().map((e) => `${e.kind} ${e.path} ${e.observedType} ${e.occurrences}`);
   return { ...named, drift: entries };
 }
@@ -69,31 +69,9 @@ describe("unknown fields", () => {
       ["net_worth", "unknown_field", "number"],
     ]);
   });
-
-  test("that would break a warehouse's JSON are kept as text", () => {
-    const drift = new DriftLog("POST /v2/enrich");
-    const deep: unknown = JSON.parse(`${"[".repeat(50_000)}${"]".repeat(50_000)}`);
-    const { extra } = nameResult(enrichEndpoint, { deep, huge: JSON.rawJSON("1e999999") }, "p-1", drift);
-    expect(extra).toMatch(/^\{"deep":\[{199}"\[+\]+"\]{199},"huge":"1e999999"\}$/);
-    expect(extra?.match(/[[\]]/g)).toHaveLength(100_000);
-  });
 });
 
 describe("a field of an unexpected type", () => {
-  test.each([
-    ["age", '"forty"', "string"],
-    ["full_name", "12", "number"],
-    ["match_score", '""', "string"],
-  ])("costs that field alone: %s = %s", (name, value, type) => {
-    const flat = flatten(
-      `{"gender":"Female","${name}":${value},"twitter_url":"t","phones":[{"phone_rank":1}]}`,
-    );
-    expect(flat.fields).toEqual({ gender: "Female", [name]: null, twitter_url: "t" });
-    expect(flat.lists["phones"]).toHaveLength(1);
-    expect(flat.extra).toBe(JSON.stringify({ [name]: JSON.parse(value) }));
-    expect(flat.drift).toEqual([`unexpected_type ${name} ${type} 1`]);
-  });
-
   test.each([
     ['{"a":1}', "object"],
     ["0", "number"],
@@ -134,47 +112,6 @@ describe("a field of an unexpected type", () => {
       "unexpected_type education_experience[].education_minors[] null 2",
     ]);
   });
-});
-
-describe("lists", () => {
-  test("null and [] are empty, also where texts are absent; an absent list is none", () => {
-    const flat = flatten(
-      '{"phones":null,"relatives":[],"education_experience":[{"education_majors":null,"education_minors":[]},{}]}',
-    );
-    expect([flat.lists["phones"], flat.lists["relatives"], flat.lists["work_experience"]]).toEqual([
-      [],
-      [],
-      undefined,
-    ]);
-    expect(flat.lists["education_experience"]).toMatchObject([
-      { education_majors: "{}", education_minors: "{}", _extra: null },
-      { education_majors: "{}", education_minors: "{}", _extra: null },
-    ]);
-    expect(flat.drift).toEqual([]);
-  });
-
-  test("subjects are quoted in their list", () => {
-    const odd = ["B", "B", "", "NULL", 'a "b"', "c\\d", "{e,f}", " "];
-    const flat = flatten(JSON.stringify({ education_experience: [{ education_majors: odd }] }));
-    expect(flat.lists["education_experience"]?.[0]?.["education_majors"]).toBe(
-      String.raw`{"B","B","","NULL","a \"b\"","c\\d","{e,f}"," "}`,
-    );
-  });
-
-  test("of a result without a PID are kept in _extra, unless they are empty", () => {
-    const flat = flatten(
-      '{"is_match":false,"phones":[{"phone_rank":1}],"relatives":[],"work_experience":null}',
-      null,
-    );
-    expect(flat.lists).toEqual({});
-    expect(flat.fields).toEqual({ is_match: "false" });
-    expect(flat.extra).toBe('{"phones":[{"phone_rank":1}]}');
-  });
-});
-
-test("an absent field differs from a null one: only null empties the column", () => {
-  expect(flatten('{"age":null}').fields).toEqual({ age: null });
-  expect(flatten("{}").fields).toEqual({});
 });
 
 test("the order of a record's fields changes nothing", () => {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { DriftLog } from "../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
-import { zodOf } from "../../src/schemas/flatten.ts";
 import { resolveEndpoint } from "../../src/schemas/resolve.ts";
 import { tableNamed } from "../../src/schemas/registry.ts";
 import { validateEmailsEndpoint } from "../../src/schemas/validate-emails.ts";
@@ -238,25 +237,15 @@ describe("POST /v2/enrich", () => {
   });
 });
 
-describe("the declared record and the interface", () => {
-  test("name the same fields, none more, none less", () => {
-    const lists = Object.entries(enriched).filter(([, value]) => Array.isArray(value));
-    const scalars = Object.keys(enriched).filter((name) => !lists.some(([list]) => list === name));
-    expect(Object.keys(enrichEndpoint.result.fields)).toEqual(scalars);
-    expect(Object.keys(enrichEndpoint.result.lists)).toEqual(lists.map(([name]) => name));
-    expect(Object.keys(resolveEndpoint.result.fields)).toEqual(Object.keys(resolved));
-    expect(Object.keys(validateEmailsEndpoint.result.fields)).toEqual(Object.keys(validated));
-    const elements = Object.fromEntries(lists);
-    for (const [name, list] of Object.entries(enrichEndpoint.result.lists)) {
-      expect(new Set(Object.keys(list.fields))).toEqual(new Set(Object.keys(Object(elements[name])[0])));
-    }
-  });
-
-  test.each([
-    ["resolve", resolveEndpoint, resolved],
-    ["validate_emails", validateEmailsEndpoint, validated],
-    ["enrich", enrichEndpoint, enriched],
-  ])("the zod schema of %s takes the record", (_, endpoint, record) => {
-    expect(zodOf(endpoint.result).safeParse(record).error).toBeUndefined();
-  });
+test("the declared record and the interface name the same fields, none more, none less", () => {
+  const lists = Object.entries(enriched).filter(([, value]) => Array.isArray(value));
+  const scalars = Object.keys(enriched).filter((name) => !lists.some(([list]) => list === name));
+  expect(Object.keys(enrichEndpoint.result.fields)).toEqual(scalars);
+  expect(Object.keys(enrichEndpoint.result.lists)).toEqual(lists.map(([name]) => name));
+  expect(Object.keys(resolveEndpoint.result.fields)).toEqual(Object.keys(resolved));
+  expect(Object.keys(validateEmailsEndpoint.result.fields)).toEqual(Object.keys(validated));
+  const elements = Object.fromEntries(lists);
+  for (const [name, list] of Object.entries(enrichEndpoint.result.lists)) {
+    expect(new Set(Object.keys(list.fields))).toEqual(new Set(Object.keys(Object(elements[name])[0])));
+  }
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { DriftLog } from "../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
-import { isJsonObject, type JsonObject, zodOf } from "../../src/schemas/flatten.ts";
+import { isJsonObject, type JsonObject } from "../../src/schemas/flatten.ts";
 import { hostileRecord, listWires, scalarWires, validRecord } from "./arbitrary-record.ts";
 import { type NamedResult, nameResult } from "./named-rows.ts";
 import { canonicalJson, normalizeRecord, rebuildRecord } from "./rebuild-record.ts";
@@ -29,8 +29,7 @@ test("a record rebuilt from its rows is the record that was answered", () => {
   );
 });
 
-test("every valid record passes its zod schema, and has drift only where it has unknown fields", () => {
-  const schema = zodOf(enrichEndpoint.result).partial();
+test("a valid record has drift only where it has unknown fields", () => {
   fc.assert(
     fc.property(validRecord, (arbitrary) => {
       const record = fromWire(arbitrary);
@@ -42,8 +41,6 @@ test("every valid record passes its zod schema, and has drift only where it has 
         ...Object.values(flat.lists).flatMap((rows) => rows?.map((r) => r["_extra"]) ?? []),
       ];
       expect(drift.entries().length > 0).toBe(extras.some((extra) => extra !== null));
-      const declared = Object.entries(record).filter(([, value]) => !Array.isArray(value));
-      expect(schema.safeParse(Object.fromEntries(declared)).error).toBeUndefined();
     }),
     { numRuns: 100 },
   );
@@ -77,22 +74,6 @@ test("positions are the indexes of the source's objects, in the source's order, 
       }
     }),
     { numRuns: 200 },
-  );
-});
-
-test("equal ranks, or equal elements, collide nowhere", () => {
-  const email = fc.constant({ email_rank: 1, email_address: "same@example.com" });
-  fc.assert(
-    fc.property(
-      fc.array(email, { maxLength: 20 }),
-      fc.array(email, { maxLength: 20 }),
-      (personal, professional) => {
-        const flat = flatten({ personal_emails: personal, professional_emails: professional });
-        const rows = [...(flat.lists["personal_emails"] ?? []), ...(flat.lists["professional_emails"] ?? [])];
-        const keys = rows.map((row) => [row["service_pid"], row["email_type"], row["position"]].join(" "));
-        expect(new Set(keys).size).toBe(personal.length + professional.length);
-      },
-    ),
   );
 });
 
@@ -166,16 +147,6 @@ test("one field of an unexpected type in one list element costs that cell alone"
         ]);
       },
     ),
-    { numRuns: 100 },
-  );
-});
-
-test("null and [] are the same list", () => {
-  fc.assert(
-    fc.property(validRecord, fc.constantFrom(...Object.keys(listWires)), (arbitrary, list) => {
-      const record = fromWire(arbitrary);
-      expect(flatten({ ...record, [list]: null })).toEqual(flatten({ ...record, [list]: [] }));
-    }),
     { numRuns: 100 },
   );
 });
