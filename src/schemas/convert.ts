@@ -380,9 +380,9 @@ const byType: Record<Exclude<ColumnType, "bytes">, Convert> = {
 };
 
 /** Returns the converter of a declared field. */
-export function converterOf(field: Field): Convert {
-  if (field.type === "bytes") throw new Error("The service interface has no binary fields.");
-  return byType[field.type];
+export function converterOf({ type }: Pick<Field, "type">): Convert {
+  if (type === "bytes") throw new Error("The service interface has no binary fields.");
+  return byType[type];
 }
 
 /** PID of a value; null unless it is a text that isn't blank. */

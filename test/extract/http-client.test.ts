@@ -1,46 +1,23 @@
-import { createServer as createTlsServer } from "node:https";
-import { type AddressInfo, createServer, type Socket } from "node:net";
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { type HttpClient, type HttpClientOptions, openHttpClient } from "../../src/extract/http-client.ts";
+import { startSecureServer } from "./company-network.ts";
 import { makeSelfSigned } from "./self-signed.ts";
 import { type Reply, type ScriptedService, send, startService } from "./scripted-service.ts";
 
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0)) await close();
-});
-
 function open(baseUrl: string, options: Partial<HttpClientOptions> = {}): HttpClient {
   const client = openHttpClient({ baseUrl, concurrency: 4, readKey: async () => "key-1", ...options });
-  closers.push(() => client.close());
+  onTestFinished(() => client.close());
   return client;
 }
 
 async function service(reply: Reply): Promise<ScriptedService> {
   const started = await startService(reply);
-  closers.push(() => started.close());
+  onTestFinished(() => started.close());
   return started;
-}
-
-/** A server that handles the raw connection by a callback. */
-async function rawServer(onConnection: (socket: Socket) => void): Promise<number> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on("error", () => undefined);
-    onConnection(socket);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  closers.push(async () => {
-    for (const socket of sockets) socket.destroy();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  // Listening on TCP: the address is an object.
-  return (server.address() as AddressInfo).port;
 }
 
 const post = { method: "POST", path: "/v2/enrich", body: '{"records":[]}' } as const;
@@ -48,7 +25,7 @@ const post = { method: "POST", path: "/v2/enrich", body: '{"records":[]}' } as c
 /** Path of a file that does not exist. */
 async function makePath(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "http-client-"));
-  closers.push(() => rm(folder, { recursive: true }));
+  onTestFinished(() => rm(folder, { recursive: true }));
   return join(folder, "body");
 }
 
@@ -168,35 +145,20 @@ describe("what fails", () => {
   });
 
   it("while agreeing on TLS was not sent", async () => {
-    const port = await rawServer((socket) => socket.end("HTTP/1.1 400 plain\r\n\r\n"));
-    expect(await open(`https://127.0.0.1:${port}`).request(post)).toMatchObject({
+    const { url } = await service(() => undefined);
+    expect(await open(url.replace("http:", "https:")).request(post)).toMatchObject({
       kind: "failure",
       sent: false,
     });
   });
 
   it("because the certificate can't be trusted was not sent, even if the environment turns verification off", async () => {
-    let requests = 0;
-    const server = createTlsServer(makeSelfSigned(), (_, response) => {
-      requests += 1;
-      response.end();
-    });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    closers.push(async () => {
-      await new Promise((resolve) => server.close(resolve));
-    });
-    // Listening on TCP: the address is an object.
-    const { port } = server.address() as AddressInfo;
-    const before = process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
-    process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
-    try {
-      const reply = await open(`https://localhost:${port}`).request(post);
-      expect(reply).toMatchObject({ kind: "failure", sent: false, code: "DEPTH_ZERO_SELF_SIGNED_CERT" });
-    } finally {
-      if (before === undefined) delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
-      else process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = before;
-    }
-    expect(requests).toBe(0);
+    const { port, paths } = await startSecureServer(makeSelfSigned());
+    vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const reply = await open(`https://localhost:${port}`).request(post);
+    expect(reply).toMatchObject({ kind: "failure", sent: false, code: "DEPTH_ZERO_SELF_SIGNED_CERT" });
+    expect(paths).toEqual([]);
   });
 
   const CODES: readonly [string, Reply, Partial<HttpClientOptions>, object][] = [

@@ -150,10 +150,19 @@ describe("a rate", () => {
     expect(starts).toEqual([...Array(5).fill(100), ...Array(5).fill(1110), ...Array(5).fill(2120)]);
   });
 
-  it("may be a fraction of a call per second", async () => {
-    const starts = await startsOf({ requestsPerSecond: 2.5 }, [0, 0, 0, 0, 0]);
-    expect(starts).toEqual([0, 0, 808, 808, 1616]);
-    expect(await startsOf({ requestsPerSecond: 0.5 }, [0, 0, 0])).toEqual([0, 2020, 4040]);
+  const jobs = ["GET /jobs", "GET /jobs/{id}", "GET /jobs/{id}/results"];
+  it.each([
+    ["may be a fraction of a call", { requestsPerSecond: 2.5 }, ["a"], [0, 0, 808, 808, 1616]],
+    ["may be less than a call", { requestsPerSecond: 0.5 }, ["a"], [0, 2020, 4040]],
+    [
+      "of a path holds for the resources below it",
+      { concurrency: 2, endpointRequestsPerSecond: { "GET /jobs": 2 } },
+      jobs,
+      [0, 0, 1010, 1010],
+    ],
+  ])("%s", async (_title, limits, endpoints, expected) => {
+    const arrivals = expected.map(() => 0);
+    expect(await startsOf(limits, arrivals, endpoints)).toEqual(expected);
   });
 
   it("of one endpoint doesn't hold up the others", async () => {
@@ -176,12 +185,6 @@ describe("a rate", () => {
     expect(starts.slow).toEqual([0, 0, 1010, 1010, 2020]);
     expect(starts.fast).toHaveLength(100);
     expect(Math.max(...starts.fast)).toBeLessThan(110);
-  });
-
-  it("of a path holds for the resources below it", async () => {
-    const limits = { concurrency: 2, endpointRequestsPerSecond: { "GET /jobs": 2 } };
-    const endpoints = ["GET /jobs", "GET /jobs/{id}", "GET /jobs/{id}/results"];
-    expect(await startsOf(limits, [0, 0, 0, 0], endpoints)).toEqual([0, 0, 1010, 1010]);
   });
 });
 

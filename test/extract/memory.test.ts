@@ -107,19 +107,6 @@ describe("memory", () => {
 });
 
 describe("a body larger than expected", () => {
-  test("waits beyond the budget until a whole one is released", async () => {
-    const memory = createMemory(100);
-    const [first, second] = [begin(openLease(memory)), begin(openLease(memory))];
-    await receiveBytes(first, 90, running);
-    endReceiving(first);
-    const wait = noting(receiveBytes(second, 20, running));
-    await turn();
-    expect(wait.isOver).toBe(false);
-    releaseLease(first);
-    await turn();
-    expect(wait.isOver).toBe(true);
-  });
-
   test("is let through if it is the oldest of those that fill the budget side by side", async () => {
     const memory = createMemory(100);
     const [first, second] = [begin(openLease(memory)), begin(openLease(memory))];

@@ -43,12 +43,6 @@ describe("pages of results", () => {
     expect(seen).toEqual({ calls: upTo(0, 10).map((page) => page * 100), mostInFlight: 4 });
   });
 
-  test("begin with one alone if their number is unknown", async () => {
-    const { read, seen } = serve(0);
-    expect(await itemsOf(readPages(read, { from: 0, total: null, ahead: 8 }))).toEqual([]);
-    expect(seen.calls).toEqual([0]);
-  });
-
   test("cover every item once, wherever they begin, however short they are and however many are read ahead", async () => {
     await fc.assert(
       fc.asyncProperty(

@@ -67,14 +67,6 @@ describe("the retry decision", () => {
     expect(decideRetry(status(429), storm)).toEqual({ action: "retry", afterMs: 4995 });
     expect(decideRetry(status(503), storm)).toEqual({ action: "retry", afterMs: 59_940 });
   });
-
-  it("sets a batch aside after thirty 503s", () => {
-    expect(decideRetry(status(503), { ...first, refusals: 28 })).toEqual({
-      action: "retry",
-      afterMs: 30_000,
-    });
-    expect(decideRetry(status(503), { ...first, refusals: 29 })).toEqual({ action: "set_aside" });
-  });
 });
 
 const anyOutcome: fc.Arbitrary<CallOutcome> = fc.oneof(

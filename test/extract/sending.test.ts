@@ -170,6 +170,16 @@ test.each<[string, number, Service, Expected, Parameters<typeof drive>[2]?]>([
     (_, i) => (i < 9 ? failure(false, "X") : answered),
     { answered: upTo(4) },
   ],
+  ["a batch is not sent again after a 408", 4, () => response(408), { sizes: [4], setAside: upTo(4) }],
+  ["nor after thirty 503s", 4, () => response(503), { sizes: Array(30).fill(4), setAside: upTo(4) }],
+  [
+    "a fault outside the records stops the job",
+    8,
+    () => response(422, { details: [{ loc: ["body", "return_fields"], type: "enum" }] }),
+    { sizes: [4], stop: "request_refused" },
+  ],
+  ["so does a 403", 8, () => response(403), { sizes: [4], stop: "forbidden" }],
+  ["a redirect stops the run", 8, () => response(302), { sizes: [4], stop: "redirected" }],
   ["no input is read ahead of rejected calls", 80, (_, i) => (i < 40 ? response(503) : answered), {}],
 ])("%s", async (_title, count, service, expected, options) => {
   const { calls, stop, ...run } = await drive(service, count, options);

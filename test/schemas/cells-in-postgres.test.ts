@@ -1,7 +1,6 @@
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { converterOf, jsonText } from "../../src/schemas/convert.ts";
-import * as declare from "../../src/schemas/field.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 
 let database: TestDatabase;
@@ -27,7 +26,7 @@ const readings = {
   timestamptz: "to_char($1::timestamptz AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')",
   timestamp: "to_char($1::timestamp, 'YYYY-MM-DD HH24:MI:SS.US')",
   json: "$1::jsonb::text",
-  texts: "to_json($1::text[])::text",
+  "text[]": "to_json($1::text[])::text",
 };
 
 const nested = (levels: number): unknown => JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`);
@@ -51,13 +50,13 @@ test.each<[keyof typeof readings, unknown, string]>([
   ["json", [1e308], `[1${"0".repeat(308)}]`],
   ["json", nested(200), `${"[".repeat(200)}${"]".repeat(200)}`],
   [
-    "texts",
+    "text[]",
     ["a", "", "NULL", 'b "c"', "d\\e", "{f,g}", "h\ni"],
     '["a","","NULL","b \\"c\\"","d\\\\e","{f,g}","h\\ni"]',
   ],
-  ["texts", [], "[]"],
+  ["text[]", [], "[]"],
 ])("a value of %s is read by Postgres as what was sent (%#)", async (type, value, expected) => {
-  const cell = converterOf(declare[type]("none", "."))(value);
+  const cell = converterOf({ type })(value);
   const { rows } = await client.query(`SELECT ${readings[type]} AS read`, [cell]);
   expect(rows).toEqual([{ read: expected }]);
 });
