@@ -11,7 +11,7 @@ import type { Secrets } from "./secrets.ts";
 import { valueAt } from "./schema/settings.ts";
 import type { TestTimes } from "./settings.ts";
 
-export type { Prices } from "./schema/document.ts";
+export type { Prices } from "./schema/prices.ts";
 export type { InputField, SqlSource, TableSource } from "./schema/inputs.ts";
 
 /** The whole configuration: validated, linked, with defaults, and with references instead of secrets. */
@@ -184,21 +184,10 @@ function buildConnection(
   places: { readonly folder: string; readonly scratch: string },
 ) {
   if (connection.type === "duckdb") {
-    const { token, access_key_id, secret_access_key } = secrets.stores.get(name) ?? {};
-    return {
-      ...connection,
-      name,
-      webToken: token ?? null,
-      accessKeyId: access_key_id ?? null,
-      secretAccessKey: secret_access_key ?? null,
-      places: () => places,
-    };
+    const { token: webToken, accessKeyId, secretAccessKey } = keysOf(secrets.connections.get(name));
+    return { ...connection, name, webToken, accessKeyId, secretAccessKey, places: () => places };
   }
-  const { folder } = places;
-  if (connection.type === "bigquery") {
-    const { credentials, ...rest } = connection;
-    return { name, ...rest, credentialsFile: credentialsFileOf(credentials, folder) };
-  }
+  if (connection.type === "bigquery") return { name, ...buildProject(connection, places.folder) };
   const url = secrets.connectionUrls.get(name);
   if (!url) throw new Error(`connection ${name} has no address`);
   return { name, type: connection.type, url, allowInsecure: connection.allowInsecure };
@@ -214,22 +203,27 @@ function buildDestination(
     return { ...destination, name, path: resolve(folder, destination.path) };
   }
   if (destination.type === "iceberg") {
-    const { token, credential, access_key_id, secret_access_key } = secrets.destinations.get(name) ?? {};
-    return {
-      ...destination,
-      name,
-      localFolder: destination.localFolder === null ? null : resolve(folder, destination.localFolder),
-      token: token ?? null,
-      credential: credential ?? null,
-      accessKeyId: access_key_id ?? null,
-      secretAccessKey: secret_access_key ?? null,
-    };
+    const localFolder = destination.localFolder && resolve(folder, destination.localFolder);
+    return { ...destination, name, localFolder, ...keysOf(secrets.publish.get(name)) };
   }
-  const { credentials, ...rest } = destination;
-  return { name, ...rest, credentialsFile: credentialsFileOf(credentials, folder) };
+  return { name, ...buildProject(destination, folder) };
 }
 
-/** Absolute path of a key file; null for Application Default Credentials. */
-function credentialsFileOf(credentials: string, folder: string): string | null {
-  return credentials === "adc" ? null : resolve(folder, credentials.slice("file:".length));
+/** Keys of an entry of `connections` or `publish`; null for those that it doesn't have. */
+function keysOf(keys: ReturnType<Secrets["publish"]["get"]>) {
+  const { token = null, credential = null, access_key_id, secret_access_key } = keys ?? {};
+  return {
+    token,
+    credential,
+    accessKeyId: access_key_id ?? null,
+    secretAccessKey: secret_access_key ?? null,
+  };
+}
+
+/** Completes a BigQuery project. Its key is in a file; null for Application Default Credentials. */
+function buildProject<
+  Project extends { readonly credentials: string; readonly impersonateServiceAccount: string | null },
+>({ credentials, impersonateServiceAccount: impersonate, ...rest }: Project, folder: string) {
+  const credentialsFile = credentials === "adc" ? null : resolve(folder, credentials.slice("file:".length));
+  return { ...rest, impersonate, credentialsFile };
 }

@@ -171,34 +171,30 @@ async function readConfigFile(file: string): Promise<string> {
   throw new FixConfigurationError("unreadable_configuration", `${file} ${reason}`, [problem]);
 }
 
+type Stores = Pick<ConfigDocument, "connections" | "publish">;
+
+/** Entries of both sections with other databases, with their paths. */
+function storesOf(document: Stores) {
+  return (["connections", "publish"] as const).flatMap((section) =>
+    Object.entries(document[section]).map(([name, entry]) => ({ path: [section, name], entry })),
+  );
+}
+
 /** Warns of service account keys that other users can read; a missing file is reported when it is used. */
-async function warnOfSharedKeys(
-  document: Pick<ConfigDocument, "connections" | "publish">,
-  folder: string,
-  warnings: Problems,
-): Promise<void> {
-  for (const section of ["connections", "publish"] as const) {
-    for (const [name, entry] of Object.entries(document[section])) {
-      if (!("credentials" in entry) || !entry.credentials.startsWith("file:")) continue;
-      const found = await stat(resolve(folder, entry.credentials.slice("file:".length))).catch(() => null);
-      if (found === null || !isReadByOthers(found)) continue;
-      const message = "names a file that other users can read";
-      warnings.add([section, name, "credentials"], message, "chmod 600 it");
-    }
+async function warnOfSharedKeys(document: Stores, folder: string, warnings: Problems): Promise<void> {
+  for (const { path, entry } of storesOf(document)) {
+    if (!("credentials" in entry) || !entry.credentials.startsWith("file:")) continue;
+    const found = await stat(resolve(folder, entry.credentials.slice("file:".length))).catch(() => null);
+    if (found === null || !isReadByOthers(found)) continue;
+    warnings.add([...path, "credentials"], "names a file that other users can read", "chmod 600 it");
   }
 }
 
 /** Warns once of an emulator in place of BigQuery, which other programs' variable may choose by mistake. */
-function warnOfEmulator(
-  document: Pick<ConfigDocument, "connections" | "publish">,
-  env: Environment,
-  warnings: Problems,
-): void {
+function warnOfEmulator(document: Stores, env: Environment, warnings: Problems): void {
   if ((env["BIGQUERY_EMULATOR_HOST"] ?? "") === "") return;
-  const [first, ...others] = (["connections", "publish"] as const).flatMap((section) =>
-    Object.entries(document[section]).flatMap(([name, entry]) =>
-      entry.type === "bigquery" && entry.apiEndpoint === null ? [[section, name]] : [],
-    ),
+  const [first, ...others] = storesOf(document).flatMap(({ path, entry }) =>
+    entry.type === "bigquery" && entry.apiEndpoint === null ? [path] : [],
   );
   if (first === undefined) return;
   const also = others.length === 0 ? "" : `, and so does ${others.map(textOf).join(", ")}`;

@@ -54,8 +54,8 @@ export async function resolveSecrets(context: SecretContext) {
     warehouseUrl: isEmbedded ? null : await resolveAddress("warehouse"),
     erasureKey: await resolveAt(["privacy", "erasure_key"], checkErasureKey),
     connectionUrls,
-    destinations: await keysOf("publish"),
-    stores: await keysOf("connections"),
+    publish: await keysOf("publish"),
+    connections: await keysOf("connections"),
     webhook: await resolveAt(["alerts", "webhook"], checkWebhook),
     httpToken: await resolveAt(["http", "token"], checkKey),
   };

@@ -1,5 +1,5 @@
 import type { Config } from "../config/config.ts";
-import { UNLOCK } from "../config/schema/document.ts";
+import { UNLOCK } from "../config/schema/prices.ts";
 import { count } from "../figures.ts";
 import type { Db } from "../load/db/db.ts";
 import type { BilledDay } from "../load/ledger/costs.ts";

@@ -68,37 +68,15 @@ describe("config.example.yaml", () => {
       .map(({ path }) => path.at(-1) ?? "");
     const absent = [...new Set(keys)].filter((key) => !new RegExp(`[\\s{,]${key}:`).test(text));
     const absentOnPurpose = {
-      "for BigQuery": [
-        "project",
-        "location",
-        "credentials",
-        "impersonate_service_account",
-        "api_endpoint",
-        "maximum_bytes_billed",
-        "labels",
-        "billing_project",
-        "kms_key",
-        "dataset",
-        "ops_dataset",
-        "staging_dataset",
-      ],
-      "for Iceberg": [
-        "catalog",
-        "credential",
-        "token_url",
-        "scope",
-        "namespace",
-        "ops_namespace",
-        "local_folder",
-        "s3_endpoint",
-        "s3_region",
-        "access_key_id",
-        "secret_access_key",
-      ],
-      "for asynchronous person search": ["user_api_key"],
-      "for pages that others can reach": ["token"],
-      "would contradict pid_from": ["service_pid"],
+      "for BigQuery":
+        "project location credentials impersonate_service_account api_endpoint maximum_bytes_billed labels billing_project kms_key dataset ops_dataset staging_dataset",
+      "for Iceberg":
+        "catalog credential token_url scope namespace ops_namespace local_folder s3_endpoint s3_region access_key_id secret_access_key",
+      "for asynchronous person search": "user_api_key",
+      "for pages that others can reach": "token",
+      "would contradict pid_from": "service_pid",
     };
-    expect(absent.toSorted()).toEqual(Object.values(absentOnPurpose).flat().toSorted());
+    const expected = Object.values(absentOnPurpose).flatMap((names) => names.split(" "));
+    expect(absent.toSorted()).toEqual(expected.toSorted());
   });
 });

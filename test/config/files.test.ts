@@ -22,64 +22,37 @@ describe("an input of files", () => {
     expect(await tableOf("crm.people", database)).toEqual({ kind: "table", schema: "crm", table: "people" });
   });
 
-  test.each<[string, string | undefined, string, string]>([
+  test.each([
+    ["leads.xlsx", 'is not a file that can be read (found "leads.xlsx")'],
+    ["http://example.com/a.csv", "would send people's data over the network unencrypted"],
+    ["https://ann:secret@example.com/a.csv", "must be an address without credentials"],
+    ["'https://example.com/*.csv'", "has *, but the files of a web server can't be listed"],
+  ])("as %s is refused", async (table, message) => {
+    const { problems } = await refusal(withFiles(table));
+    expect(problems).toMatchObject([{ path: "inputs.customers.table", message }]);
+    expect(JSON.stringify(problems)).not.toContain("ann:");
+  });
+
+  test.each([
+    ["path: 'md:people'", "path", 'must be the path or address of a file (found "md:people")'],
+    ["token: secret", "token", "must be a reference to a secret, not the secret itself"],
+    ["access_key_id: '${KEY}'", "access_key_id", "requires secret_access_key"],
     [
-      "leads.xlsx",
-      undefined,
-      "inputs.customers.table",
-      'is not a file that can be read (found "leads.xlsx")',
-    ],
-    [
-      "http://example.com/a.csv",
-      undefined,
-      "inputs.customers.table",
-      "would send people's data over the network unencrypted",
-    ],
-    [
-      "https://ann:secret@example.com/a.csv",
-      undefined,
-      "inputs.customers.table",
-      "must be an address without credentials",
-    ],
-    [
-      "'https://example.com/*.csv'",
-      undefined,
-      "inputs.customers.table",
-      "has *, but the files of a web server can't be listed",
-    ],
-    [
-      "leads/a.csv",
-      '{ type: postgres, url: "postgresql://localhost/x" }',
-      "inputs.customers.table",
-      "names files, which only a connection of type duckdb reads",
-    ],
-    [
-      "a.csv",
-      "{ type: duckdb, path: 'md:people' }",
-      "connections.files.path",
-      'must be the path or address of a file (found "md:people")',
-    ],
-    [
-      "a.csv",
-      "{ type: duckdb, token: secret }",
-      "connections.files.token",
-      "must be a reference to a secret, not the secret itself",
-    ],
-    [
-      "a.csv",
-      "{ type: duckdb, access_key_id: '${KEY}' }",
-      "connections.files.access_key_id",
-      "requires secret_access_key",
-    ],
-    [
-      "a.csv",
-      "{ type: duckdb, s3_endpoint: 'http://minio.internal' }",
-      "connections.files.s3_endpoint",
+      "s3_endpoint: 'http://minio.internal'",
+      "s3_endpoint",
       "must be an https:// address without credentials; http:// only to this machine",
     ],
-  ])("%s of %s is refused at %s", async (table, connection, path, message) => {
-    const { problems } = await refusal(withFiles(table, connection), { env: { KEY: "k" } });
-    expect(problems).toContainEqual(expect.objectContaining({ path, message }));
-    expect(JSON.stringify(problems)).not.toContain("ann:");
+  ])("with a connection of %s is refused", async (setting, key, message) => {
+    const { problems } = await refusal(withFiles("a.csv", `{ type: duckdb, ${setting} }`), {
+      env: { KEY: "k" },
+    });
+    expect(problems).toContainEqual(expect.objectContaining({ path: `connections.files.${key}`, message }));
+  });
+
+  test("is none of another connection", async () => {
+    const crm = '{ type: postgres, url: "postgresql://localhost/x" }';
+    expect((await refusal(withFiles("leads/a.csv", crm))).problems).toMatchObject([
+      { message: "names files, which only a connection of type duckdb reads" },
+    ]);
   });
 });

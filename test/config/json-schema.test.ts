@@ -2,7 +2,6 @@ import { readFile } from "node:fs/promises";
 import { Ajv } from "ajv";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { renderConfig } from "../../src/config/template.ts";
 import { fine, fineBut, load } from "./support.ts";
 
 const file = "docs/reference/config.schema.json";
@@ -30,25 +29,6 @@ describe("the JSON Schema for editors", () => {
     expect(text.startsWith(`# yaml-language-server: $schema=${file}\n`)).toBe(true);
     expect(underlined(text)).toEqual([]);
     expect(underlined(uncommented(text))).toEqual([]);
-  });
-
-  it("accepts what init writes", () => {
-    const answers = {
-      apiKey: "${PERSON_SERVICE_API_KEY}",
-      baseUrl: "https://api.example.com",
-      warehouseUrl: "${WAREHOUSE_URL}",
-      allowInsecure: false,
-      normalize: false,
-      rows: null,
-      connection: null,
-      input: "customers",
-      table: "crm.customers",
-      key: ["tenant_id", "id"],
-      fields: { first_name: ["vorname"], last_name: ["nachname"], emails: ["email", "work_email"] },
-    };
-    for (const text of [renderConfig(answers, file), uncommented(renderConfig(answers, file))]) {
-      expect(underlined(text)).toEqual([]);
-    }
   });
 
   it("accepts references wherever the program does", async () => {

@@ -7,14 +7,6 @@ import * as fc from "../support/fast-check.ts";
 const names = (jobs: Config["jobs"]) => orderJobs({ jobs }).map((job) => job.name);
 
 describe("the order of jobs", () => {
-  it("is the file's without dependencies", async () => {
-    expect(names((await load(fine)).jobs)).toEqual([
-      "resolve_customers",
-      "validate_customers",
-      "enrich_customers",
-    ]);
-  });
-
   it("puts a job after those that it names or uses, and leaves out disabled ones", async () => {
     const { jobs } = await load(`${fine.slice(0, fine.indexOf("jobs:"))}jobs:
   e: { type: enrich, input: customers, pid_from: r, valid_emails_from: v }

@@ -54,25 +54,14 @@ describe("an age of data", () => {
   });
 
   it.each([
-    ["3m", 'must be at least a day, and 3m would be 3 minutes (found "3m") (for 3 months write 3mo)'],
     ["1m", 'must be at least a day, and 1m would be 1 minute (found "1m") (for 1 month write 1mo)'],
     ["48h", 'is in hours (found "48h") (write 2d)'],
-    ["720h", 'is in hours (found "720h") (write 30d)'],
     ["36h", 'is in hours (found "36h") (a whole number and a unit: d, w, mo or y (30d, 6w, 3mo, 1y))'],
-    ["1440m", 'is in minutes (found "1440m") (write 1d)'],
     ["43200m", 'is in minutes (found "43200m") (write 30d)'],
-    ["86400s", 'is in seconds (found "86400s") (write 1d)'],
-    ["7776000s", 'is in seconds (found "7776000s") (write 90d)'],
     ["30 minutes", 'must be at least a day (found "30 minutes") (write 1d or more)'],
-    ["30D", 'must be an age such as 30d (found "30D") (write 30d)'],
     ["12h", 'must be at least a day, and 12h would be 12 hours (found "12h") (write 1d or more)'],
-    ["30 days", 'must be an age such as 30d (found "30 days") (write 30d)'],
     ["3M", 'must be an age such as 30d (found "3M") (write 3mo)'],
     ["2years", 'must be an age such as 30d (found "2years") (write 2y)'],
-    [
-      "30",
-      "must be an age such as 30d (found 30) (a whole number and a unit: d, w, mo or y (30d, 6w, 3mo, 1y))",
-    ],
   ])("written %s is refused with its likely meaning", async (age, problem) => {
     expect((await problemsOf(aged(age))).map((text) => text.split("refresh_after: ")[1])).toEqual([problem]);
   });

@@ -108,7 +108,7 @@ const bigQueryDestination = settings(
     ...common,
   },
   rootsOf,
-).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
+);
 
 const NO_FILE = /^(?::memory:|[a-z][a-z0-9+.-]+:)/iu;
 
@@ -213,7 +213,7 @@ const bigQueryConnection = settings({
   /** Null: the location of the tables. */
   location: bigQueryLocation().optional(),
   dataset: schemaName().optional(),
-}).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
+});
 
 /** Files, or a DuckDB file with tables. */
 const duckDbConnection = settings(

@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import { UNLOCK } from "../../config/schema/document.ts";
+import { UNLOCK } from "../../config/schema/prices.ts";
 import { countText, timeText } from "../../figures.ts";
 import { amountAt, assumptionText, billedNoun, type Cost, costOfBilled } from "../price.ts";
 import type { JobServices } from "../services.ts";

@@ -2,7 +2,7 @@ import { readBudgetUse, unused } from "../../load/ledger/reserve.ts";
 import { type BudgetReport, budgetReports } from "./attention.ts";
 import { usedOf } from "../lookup/lookup-spec.ts";
 import type { JobPlan, PlanRequest } from "../job-type.ts";
-import { UNLOCK } from "../../config/schema/document.ts";
+import { UNLOCK } from "../../config/schema/prices.ts";
 import {
   assumptionText,
   certainlyBilled,

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
-import { UNLOCK } from "../../config/schema/document.ts";
+import { UNLOCK } from "../../config/schema/prices.ts";
 import { choice, settings, wholeNumber } from "../../config/schema/settings.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import type { FreeEndpoint } from "../../extract/free-call.ts";
