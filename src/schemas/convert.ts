@@ -1,7 +1,5 @@
 import type { ColumnType, Field } from "./field.ts";
 
-type DriftKind = "unknown_field" | "unexpected_type";
-
 /**
  * Returns the name of an unknown field for a path; `?` if it doesn't look like one of the service's, which start in lower case: maps
  * can have addresses, PIDs or names of people as keys.
@@ -17,19 +15,19 @@ export interface Drift {
   readonly endpoint: string;
   /** Path within the result record, `[]` for lists: `address_history[].new_field`. */
   readonly path: string;
-  readonly kind: DriftKind;
+  readonly kind: "unknown_field" | "unexpected_type";
   /** JSON type last seen, or `nul_character`, `lone_surrogate`. */
   observedType: string;
   occurrences: number;
 }
 
-/** Counts differences by path and kind; bounded, so that a hostile answer can't fill memory or the table. */
 /** Path of a record in the envelope of a list. */
 const IN_ENVELOPE = /^results(?:\.items)?\[\]\./u;
 
 /** Members of any response (interface section 2.1). */
 const COMMON_MEMBERS = ["api_request_id", "request_completed_at", "results"];
 
+/** Counts differences by path and kind; bounded, so that a hostile answer can't fill memory or the table. */
 export class DriftLog {
   static readonly maxEntries = 1000;
   /** Longer paths are truncated: they are part of a key, and index entries are limited (Postgres: 2,704 bytes). */
@@ -42,7 +40,7 @@ export class DriftLog {
   }
 
   /** @param fullPath from the record or from the envelope; stored from the record */
-  note(kind: DriftKind, fullPath: string, observedType: string): void {
+  note(kind: Drift["kind"], fullPath: string, observedType: string): void {
     const ofRecord = fullPath.replace(IN_ENVELOPE, "");
     const isLong = ofRecord.length > DriftLog.maxPathLength;
     const path = isLong ? ofRecord.slice(0, DriftLog.maxPathLength).toWellFormed() : ofRecord;
@@ -291,45 +289,28 @@ function convertDate(value: unknown): Cell | typeof UNEXPECTED {
 const TIMESTAMP =
   /^(\d{4})-(\d{2})-(\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(?:([Zz])|([+-])(\d{2}):?(\d{2})?)?$/;
 
-interface WallTime {
-  /** Seconds precision, `YYYY-MM-DDTHH:MM:SS`. */
-  readonly seconds: string;
-  /** At most six digits, without the point; empty for none. Further digits are cut, not rounded. */
-  readonly fraction: string;
-  /** UTC offset in minutes; null without a zone. */
-  readonly offsetMinutes: number | null;
-}
-
-function readTimestamp(value: unknown): WallTime | null {
-  if (typeof value !== "string") return null;
-  const match = TIMESTAMP.exec(value);
+/**
+ * Instant as `…+00:00` in UTC, with microseconds, further digits cut; null if it isn't one, or of a year outside 0001–9999.
+ * Without a zone it counts as UTC.
+ */
+export function instantText(value: unknown): string | null {
+  const match = typeof value === "string" ? TIMESTAMP.exec(value) : null;
   if (!match) return null;
   const [, year = "", month = "", day = "", hour = "", minute = "", second = "00", fraction = ""] = match;
+  const [sign, zoneHours = "0", zoneMinutes = "00"] = match.slice(9);
   if (!isCalendarDay(Number(year), Number(month), Number(day))) return null;
-  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return null;
-  const [zulu, sign, zoneHours, zoneMinutes = "00"] = match.slice(8);
-  const offset = Number(zoneHours ?? 0) * 60 + Number(zoneMinutes);
-  if (offset >= 15 * 60 || Number(zoneMinutes) > 59) return null;
-  return {
-    seconds: `${year}-${month}-${day}T${hour}:${minute}:${second}`,
-    fraction: fraction.slice(0, 6),
-    offsetMinutes: zulu !== undefined ? 0 : sign === undefined ? null : sign === "-" ? -offset : offset,
-  };
-}
-
-/** UTC wall time of the same instant, seconds precision; null if the year is outside 0001–9999. */
-function toUtcSeconds(time: WallTime): string | null {
-  if (time.offsetMinutes === null || time.offsetMinutes === 0) return time.seconds;
-  const moved = new Date(Date.parse(`${time.seconds}Z`) - time.offsetMinutes * 60_000);
-  const text = moved.toISOString();
-  return /^\d{4}-/.test(text) && !text.startsWith("0000") ? text.slice(0, 19) : null;
-}
-
-/** Instant as `…+00:00` in UTC, with microseconds; null if it isn't one. Without a zone it counts as UTC. */
-export function instantText(value: unknown): string | null {
-  const time = readTimestamp(value);
-  const seconds = time && toUtcSeconds(time);
-  return time && seconds ? `${seconds}${time.fraction === "" ? "" : `.${time.fraction}`}+00:00` : null;
+  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59 || Number(zoneMinutes) > 59)
+    return null;
+  const offsetMinutes = Number(zoneHours) * 60 + Number(zoneMinutes);
+  if (offsetMinutes >= 15 * 60) return null;
+  let seconds = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
+  if (offsetMinutes !== 0) {
+    const moved = Date.parse(`${seconds}Z`) - (sign === "-" ? -offsetMinutes : offsetMinutes) * 60_000;
+    seconds = new Date(moved).toISOString().slice(0, 19);
+    // Years beyond four digits have a sign.
+    if (!/^\d{4}-/.test(seconds) || seconds.startsWith("0000")) return null;
+  }
+  return `${seconds}${fraction === "" ? "" : `.${fraction.slice(0, 6)}`}+00:00`;
 }
 
 /** Instant in the form of {@link instantText}. @param atMs milliseconds since the epoch */

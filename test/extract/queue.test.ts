@@ -129,30 +129,16 @@ test("a call takes enough memory for an answer like the ones before, so that it 
   );
 });
 
-describe("the capacity after a 402", () => {
-  const before = { isTight: false, refusals: 0, available: 0 };
+test("the capacity after concurrent 402s counts them once, and is used up at the fourth call made alone", () => {
   const tight = { isTight: true, refusals: 3, available: 2 };
-  it.each([
-    ["leaves what it reports", before, 5, false, { isTight: true, refusals: 1, available: 5 }, false],
-    [
-      "is used up if nothing is reported",
-      before,
-      null,
-      false,
-      { isTight: true, refusals: 1, available: 0 },
-      true,
-    ],
-    [
-      "is used up at the fourth call made alone",
-      tight,
-      5,
-      true,
-      { isTight: true, refusals: 4, available: 5 },
-      true,
-    ],
-    ["counts concurrent ones once", tight, 5, false, { isTight: true, refusals: 3, available: 5 }, false],
-  ])("%s", (_name, given, available, wasTight, capacity, isUsedUp) => {
-    expect(capacityAfterRefusal(given, available, wasTight)).toEqual({ capacity, isUsedUp });
+  const available = 5;
+  expect(capacityAfterRefusal(tight, available, false)).toEqual({
+    capacity: { ...tight, available },
+    isUsedUp: false,
+  });
+  expect(capacityAfterRefusal(tight, available, true)).toEqual({
+    capacity: { ...tight, available, refusals: 4 },
+    isUsedUp: true,
   });
 });
 

@@ -1,13 +1,14 @@
 import type { Cell } from "../../src/schemas/convert.ts";
 import { derivedNames } from "../../src/schemas/derive.ts";
 import { personDerived } from "../../src/schemas/person.ts";
-import { listWires, scalarWires, type Wire } from "./arbitrary-record.ts";
+import type { ColumnType } from "../../src/schemas/field.ts";
+import { listTypes, scalarTypes } from "./arbitrary-record.ts";
 import { type NamedResult, type NamedRow, textsOf } from "./named-rows.ts";
 
-function readCell(cell: Cell, wire: Wire): unknown {
-  if (wire === "texts") return cell === null ? null : textsOf(cell);
-  if (cell === null || wire === "text" || wire === "date") return cell;
-  return wire === "boolean" ? cell === "true" : Number(cell);
+function readCell(cell: Cell, type: ColumnType | undefined): unknown {
+  if (cell === null || type === "text" || type === "date") return cell;
+  if (type === "text[]") return textsOf(cell);
+  return JSON.parse(cell);
 }
 
 function readExtra(cell: Cell): readonly (readonly [string, unknown])[] {
@@ -15,9 +16,9 @@ function readExtra(cell: Cell): readonly (readonly [string, unknown])[] {
 }
 
 /** Every declared field of a list element; absent ones are null. */
-function rebuildElement(row: NamedRow, wires: Readonly<Record<string, Wire>>): Record<string, unknown> {
-  const declared = Object.entries(wires).map(
-    ([name, wire]) => [name, readCell(row[name] ?? null, wire)] as const,
+function rebuildElement(row: NamedRow, list: string): Record<string, unknown> {
+  const declared = Object.entries(listTypes[list] ?? {}).map(
+    ([name, type]) => [name, readCell(row[name] ?? null, type)] as const,
   );
   return Object.fromEntries([...declared, ...readExtra(row["_extra"] ?? null)]);
 }
@@ -28,44 +29,31 @@ function byPosition(a: NamedRow, b: NamedRow): number {
 
 /** Rebuilds a record from its cells alone, like a reader of the warehouse. */
 export function rebuildRecord(flat: NamedResult): Record<string, unknown> {
-  const { validation_errors: errors, ...scalars } = flat.fields;
-  const sent = Object.entries(scalars).filter(([name]) => !derivedNames(personDerived).includes(name));
-  const declared = sent.map(([name, cell]) => {
-    const wire = scalarWires[name];
-    if (wire === undefined) throw new Error(`no field ${name} in the interface`);
-    return [name, readCell(cell, wire)] as const;
-  });
+  const declared = Object.entries(flat.fields)
+    .filter(([name]) => !derivedNames(personDerived).includes(name))
+    .map(([name, cell]) => [name, readCell(cell, scalarTypes[name])] as const);
   const lists = Object.entries(flat.lists).flatMap(([name, rows]) => {
     if (rows === undefined) return [];
-    const elements = rows.toSorted(byPosition).map((row) => rebuildElement(row, listWires[name] ?? {}));
-    return [[name, elements] as const];
+    return [[name, rows.toSorted(byPosition).map((row) => rebuildElement(row, name))] as const];
   });
-  return Object.fromEntries([
-    ...declared,
-    ...(errors === undefined
-      ? []
-      : [["validation_errors", errors === null ? null : JSON.parse(errors)] as const]),
-    ...lists,
-    ...readExtra(flat.extra),
-  ]);
+  return Object.fromEntries([...declared, ...lists, ...readExtra(flat.extra)]);
 }
 
 /** The same record in the form that rows can represent: null lists are empty, absent fields of elements are null or an empty list. */
 export function normalizeRecord(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const entries = Object.entries(record).map(([name, value]) => {
-    const wires = Object.hasOwn(listWires, name) ? listWires[name] : undefined;
-    if (wires === undefined) return [name, value] as const;
+    const types = Object.hasOwn(listTypes, name) ? listTypes[name] : undefined;
+    if (types === undefined) return [name, value] as const;
     const elements: readonly object[] = Array.isArray(value) ? value : [];
-    const blank = Object.keys(wires).map((field) => [field, null] as const);
-    return [
-      name,
-      elements.map((element) => {
-        const filled = Object.fromEntries([...blank, ...Object.entries(element)]);
-        const texts = Object.keys(wires).filter((field) => wires[field] === "texts");
-        for (const field of texts) filled[field] ??= [];
-        return filled;
-      }),
-    ] as const;
+    const blank = Object.entries(types).map(
+      ([field, type]) => [field, type === "text[]" ? [] : null] as const,
+    );
+    const isKept = ([field, inner]: readonly [string, unknown]) =>
+      inner !== null || !Object.hasOwn(types, field);
+    const filled = elements.map((element) =>
+      Object.fromEntries([...blank, ...Object.entries(element).filter(isKept)]),
+    );
+    return [name, filled] as const;
   });
   return Object.fromEntries(entries);
 }
