@@ -104,15 +104,15 @@ async function openContext<J extends JobConfig>(context: JobContext<J>): Promise
     },
     async commit<Result>(rows: FeedRows<Result>) {
       totals.add(rows.counters ?? {});
-      const { ledger: calls, counters } = totals.take();
+      const taken = totals.take();
       // The same object for each attempt.
-      const parts: Commit<Result> = { ...rows, calls, counters };
+      const parts: Commit<Result> = { ...rows, calls: taken.ledger, counters: taken.counters };
       try {
         const committed = await retryWhileDown(() => commit(db, run, parts));
         totals.addRecorded({ rows_written: committed.rowsWritten });
         return committed;
       } catch (error) {
-        totals.putBack({ ledger: calls, counters });
+        totals.putBack(taken);
         throw error;
       }
     },
@@ -140,20 +140,7 @@ type FeedRows<Result = null> = Omit<Commit<Result>, "calls" | "attempted" | "sen
 };
 
 export interface FeedContext<J extends JobConfig = JobConfig>
-  extends Pick<
-    JobContext<J>,
-    | "config"
-    | "db"
-    | "clock"
-    | "random"
-    | "log"
-    | "signal"
-    | "progress"
-    | "job"
-    | "run"
-    | "request"
-    | "retryWhileDown"
-  > {
+  extends Omit<JobContext<J>, "http" | "limiter" | "totals" | "pastRuns"> {
   /** Checkpoints at the start of the run, by stream. */
   readonly checkpoints: ReadonlyMap<string, StoredCheckpoint>;
   /** Makes a free call, whose attempts become part of the next commit. Throws if the job must stop. */

@@ -28,7 +28,7 @@ export interface DueGroups extends CountedGroups {
   readonly waiting: number;
 }
 
-export interface EstimateOptions {
+interface EstimateOptions {
   /** True if `order_by` chose the answered records, so that they are no sample of the others. */
   readonly isOrdered: boolean;
   /** Maximum number of records to send; infinite without one. */

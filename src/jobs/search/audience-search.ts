@@ -29,7 +29,7 @@ const searchSettings = jobSettings("audience_search", {
   deadline: duration().prefault("15m"),
 });
 
-export type AudienceSearchJobConfig = JobOf<typeof searchSettings>;
+type AudienceSearchJobConfig = JobOf<typeof searchSettings>;
 type Context = FeedContext<AudienceSearchJobConfig>;
 type PlanContext = FeedPlanContext<AudienceSearchJobConfig>;
 

@@ -282,7 +282,7 @@ export async function readFree(
   return reply.value;
 }
 
-export interface ChargedPage extends ResultPage {
+interface ChargedPage extends ResultPage {
   readonly reserved: NonNullable<TaskCursor["unlock"]>;
   /** True if an earlier call without an answer may have been charged, so that this answer doesn't state it. */
   readonly isChargeUnknown: boolean;

@@ -58,19 +58,11 @@ async function run(context: Context): Promise<void> {
     records_rejected_before_sending: given.missing,
     records_rejected: given.missing,
   });
-  const pushed: Pushed = {
-    done: 0,
-    sent: 0,
-    added: 0,
-    redundant: 0,
-    removed: 0,
-    rejected: 0,
-    size: checkpoint.size,
-    seenAt,
-  };
-  const isDone = await changeAll(context, segmentId, counts, pushed);
+  const none = { done: 0, sent: 0, added: 0, redundant: 0, removed: 0, rejected: 0 };
+  const pushed: Pushed = { segmentId, ...none, size: checkpoint.size, seenAt };
+  const isDone = await changeAll(context, counts, pushed);
   await keepSegment(context, { ...checkpoint, size: pushed.size }, [
-    syncOf(context, segmentId, pushed),
+    syncOf(context, pushed),
     rejectMissing(context, given.missing),
   ]);
   const { sent, added, redundant, removed, rejected } = pushed;
@@ -136,7 +128,7 @@ async function findOrCreate(context: Context): Promise<PushCheckpoint> {
   }
   const created = { segment_id: reply.value, read_at: null, size: 0 };
   await keepSegment(context, created);
-  context.log.info({ job: job.name, segment_id: created.segment_id }, "segment_created");
+  context.log.info({ job: job.name, segment_id: reply.value }, "segment_created");
   return created;
 }
 
@@ -214,6 +206,7 @@ async function compare(
 }
 
 interface Pushed {
+  readonly segmentId: string;
   /** PIDs in answered calls. */
   done: number;
   /** PIDs in answered calls that add. */
@@ -230,9 +223,9 @@ interface Pushed {
 }
 
 /** Row of what the run did to its segment so far. */
-function syncOf({ run }: Context, segmentId: string, pushed: Pushed): Upsert {
+function syncOf({ run }: Context, pushed: Pushed): Upsert {
   const row = {
-    segment_id: segmentId,
+    segment_id: pushed.segmentId,
     run_id: run.runId,
     observed_at: pushed.seenAt,
     ...(pushed.size === null ? {} : { current_size: String(pushed.size) }),
@@ -253,12 +246,7 @@ function syncOf({ run }: Context, segmentId: string, pushed: Pushed): Upsert {
 }
 
 /** Adds, then removes. Returns false if `--max-records` left some PIDs. */
-async function changeAll(
-  context: Context,
-  segmentId: string,
-  counts: PushCounts,
-  pushed: Pushed,
-): Promise<boolean> {
+async function changeAll(context: Context, counts: PushCounts, pushed: Pushed): Promise<boolean> {
   const { job, progress, request } = context;
   let isDone = false;
   try {
@@ -271,8 +259,8 @@ async function changeAll(
     }
     progress.start(job.name, counts.toAdd, add.name);
     isDone =
-      (await changeListed(context, segmentId, "add", pushed)) &&
-      (job.mode === "append" || (await changeListed(context, segmentId, "remove", pushed)));
+      (await changeListed(context, "add", pushed)) &&
+      (job.mode === "append" || (await changeListed(context, "remove", pushed)));
     return isDone;
   } finally {
     progress.end(job.name);
@@ -283,13 +271,9 @@ async function changeAll(
 }
 
 /** Adds or removes all pending PIDs. Returns false if `--max-records` left some. */
-async function changeListed(
-  context: Context,
-  segmentId: string,
-  change: PushChange,
-  pushed: Pushed,
-): Promise<boolean> {
+async function changeListed(context: Context, change: PushChange, pushed: Pushed): Promise<boolean> {
   const { request, db, run, retryWhileDown } = context;
+  const { segmentId } = pushed;
   let size = BATCH_PIDS;
   let after = "";
   for (;;) {
@@ -301,7 +285,7 @@ async function changeListed(
     const begin = { change, after, limit };
     const { pids, last } = await retryWhileDown(() => takeBatch(db, run, segmentId, begin));
     if (last === null) return true;
-    if (pids.length === 0 || (await sendBatch(context, segmentId, { change, pids }, pushed))) after = last;
+    if (pids.length === 0 || (await sendBatch(context, { change, pids }, pushed))) after = last;
     else {
       await retryWhileDown(() => returnBatch(db, run, segmentId, { change, pids }));
       size = Math.ceil(pids.length / 2);
@@ -312,10 +296,10 @@ async function changeListed(
 /** Makes one call and records its answer. Returns false if the service rejected it as too large. */
 async function sendBatch(
   context: Context,
-  segmentId: string,
   { change, pids }: { readonly change: PushChange; readonly pids: readonly string[] },
   pushed: Pushed,
 ): Promise<boolean> {
+  const { segmentId } = pushed;
   const isAdd = change === "add";
   const endpoint = isAdd ? add : remove;
   const reply = await context.call({
@@ -329,14 +313,14 @@ async function sendBatch(
   const { value: answer, apiRequestId, mayBeDone } = reply;
   const invalid = isAdd ? invalidOf(pids, answer.invalid) : [];
   const [sent, rejected] = [pids.length, invalid.length];
+  const [changed, redundant] = [answer.changed ?? 0, answer.redundant ?? 0];
   pushed.done += sent;
-  const changed = answer.changed ?? 0;
   pushed.size = answer.newSize;
   pushed.seenAt = reply.completedAt;
   if (isAdd) {
     pushed.sent += sent;
     pushed.added += changed;
-    pushed.redundant += answer.redundant ?? 0;
+    pushed.redundant += redundant;
     pushed.rejected += rejected;
   } else pushed.removed += changed;
   const finished = {
@@ -349,9 +333,9 @@ async function sendBatch(
     apiRequestId,
     rejectMessage: `${endpoint.name}: the service does not have this PID.`,
   };
-  const added = { records_added: changed, records_redundant: answer.redundant ?? 0 };
+  const added = { records_added: changed, records_redundant: redundant };
   await context.commit({
-    upserts: [syncOf(context, segmentId, pushed)],
+    upserts: [syncOf(context, pushed)],
     also: (writing) => finishBatch(writing, finished),
     counters: isAdd
       ? { records_sent: sent, records_matched: sent - rejected, records_rejected: rejected, ...added }
@@ -380,12 +364,9 @@ function invalidOf(given: readonly string[], invalid: readonly string[]): readon
 function rejectMissing({ job, run, clock }: Context, missing: number): Upsert {
   const at = new Date(clock.now()).toISOString();
   return upsertRejects({ run, source: job.name, code: "missing_key", apiRequestId: null, at }, function* () {
+    const message = "The query returned a row without a service_pid.";
     for (let n = 1; n <= missing; n++) {
-      yield {
-        identity: ["row without a PID", job.name, String(n)],
-        sourceKey: null,
-        message: "The query returned a row without a service_pid.",
-      };
+      yield { identity: ["row without a PID", job.name, String(n)], sourceKey: null, message };
     }
   });
 }
