@@ -2,14 +2,15 @@ import { describe, expect, test } from "vitest";
 import { parseFaults } from "../../packages/sandbox/src/start-sandbox.ts";
 import { exitCodeOf, type JobReport, statusOf, zeroCounters } from "../../src/jobs/job.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
-import { configOf, jobOf, startWorld, unaccountedRows, type World } from "./world.ts";
-
-const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
-const resolveOnly = "\n  resolve_customers: { type: resolve, input: customers }";
-
-async function requestsOf(world: World): Promise<number> {
-  return (await world.control<{ readonly requests: number }>("/ledger")).requests;
-}
+import {
+  configOf,
+  enrichOnly,
+  jobOf,
+  requestsOf,
+  resolveOnly,
+  startWorld,
+  unaccountedRows,
+} from "./world.ts";
 
 describe("a night", () => {
   test("is in sync_run, the ledger, the coverage and the status as reported", async () => {

@@ -56,6 +56,10 @@ export const threeJobs = `
   enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers,
     valid_emails_from: validate_customers, refresh_after: 90d, refresh_unmatched_after: 30d }`;
 
+/** One job for that table. */
+export const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
+export const resolveOnly = "\n  resolve_customers: { type: resolve, input: customers }";
+
 /** Configuration with these jobs, and additional lines at the end. */
 export function configOf(jobs: string, more = ""): string {
   return `
@@ -278,6 +282,19 @@ export function unaccountedRows(job: JobReport): number {
     "remaining",
   ] as const;
   return outcomes.reduce((left, outcome) => left - job[`records_${outcome}`], job.records_read);
+}
+
+/** Requests that the sandbox received. */
+export async function requestsOf(world: World): Promise<number> {
+  return (await world.control<{ readonly requests: number }>("/ledger")).requests;
+}
+
+/** Records that the sandbox billed on an endpoint (`/v2/enrich`). */
+export async function billedBySandbox(world: World, path = "/v2/enrich"): Promise<number> {
+  const { endpoints } = await world.control<{ endpoints: Record<string, { billed: number }> }>("/ledger");
+  return Object.entries(endpoints)
+    .filter(([endpoint]) => endpoint.endsWith(path))
+    .reduce((sum, [, { billed }]) => sum + billed, 0);
 }
 
 /** Records that the sandbox received more than once, and those billed more than once. */

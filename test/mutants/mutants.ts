@@ -97,7 +97,7 @@ export const mutants: readonly Mutant[] = [
     file: "src/schemas/views/costs.ts",
     from: "ORDER BY in_doubt, day,",
     to: "ORDER BY day,",
-    tests: ["test/jobs/invoice.test.ts"],
+    tests: ["test/jobs/costs.test.ts"],
     named: "a month of nights",
   },
   {

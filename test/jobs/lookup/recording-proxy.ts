@@ -1,5 +1,6 @@
 import { onTestFinished } from "vitest";
 import { forward, startServer } from "../../support/http-proxy.ts";
+import type { World } from "../world.ts";
 
 /** A 200 answer that the client received completely. */
 export interface RecordedAnswer {
@@ -32,4 +33,14 @@ export async function startRecordingProxy(
   });
   onTestFinished(close);
   return { url, answers };
+}
+
+/** Puts such a proxy between a world and its sandbox. */
+export async function recordAnswers(
+  world: World,
+  change?: (path: string, body: string) => string,
+): Promise<readonly RecordedAnswer[]> {
+  const { url, answers } = await startRecordingProxy(world.sandbox.url, change);
+  world.serviceUrl = url;
+  return answers;
 }

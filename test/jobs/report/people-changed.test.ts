@@ -1,9 +1,7 @@
 import { expect, test } from "vitest";
 import { peopleChangedText } from "../../../src/jobs/report/people-changed.ts";
 import { readChangeOfRun } from "../../../src/load/history/queries.ts";
-import { configOf, startWorld, type World } from "../world.ts";
-
-const enrich = "\n  enrich_customers: { type: enrich, input: customers }";
+import { configOf, enrichOnly, startWorld, type World } from "../world.ts";
 
 /** Content of a list of each person, by PID. */
 async function contents(world: World, table: string): Promise<ReadonlyMap<string, string>> {
@@ -22,7 +20,7 @@ const events = ({ logged }: World) =>
   logged.filter(({ event }) => event === "people_changed").map(({ fields }) => fields);
 
 test("a run reports how many people it changed, and in which fields; a run without changes reports nothing", async () => {
-  const world = await startWorld({ rows: 150, config: configOf(enrich) });
+  const world = await startWorld({ rows: 150, config: configOf(enrichOnly) });
   expect(await world.run()).not.toHaveProperty("people_changed");
   const [jobs, addresses] = [
     await contents(world, "person_work_experience"),
@@ -54,39 +52,7 @@ test("a run reports how many people it changed, and in which fields; a run witho
   expect(await world.run({ resend: true, yes: true })).not.toHaveProperty("people_changed");
   expect(events(world)).toHaveLength(1);
 
-  world.configure(configOf(enrich, "history: { people: false }"));
+  world.configure(configOf(enrichOnly, "history: { people: false }"));
   await world.control("/clock", { days: 700 });
   expect(await world.run({ resend: true, yes: true })).not.toHaveProperty("people_changed");
-});
-
-test("a person that two inputs reach in one run changes once", async () => {
-  const config = configOf(`${enrich}
-  enrich_leads: { type: enrich, input: leads }`).replace(
-    "jobs:",
-    `  leads:
-    sql: SELECT id AS lead, first_name, last_name, email FROM crm.customers
-    key: lead
-    fields: { first_name: first_name, last_name: last_name, emails: [email] }
-jobs:`,
-  );
-  const world = await startWorld({ rows: 60, config });
-  await world.run();
-  const shared = await world.value(`SELECT count(DISTINCT service_pid) FROM person_data.enrichment AS c
-    JOIN person_data.enrichment AS l USING (service_pid) WHERE c.source = 'customers' AND l.source = 'leads'`);
-  expect(Number(shared)).toBeGreaterThan(20);
-  await world.control("/clock", { days: 700 });
-  const report = await world.run({ resend: true, yes: true });
-  const [history] =
-    await world.rows(`SELECT count(*) AS rows, count(DISTINCT (service_pid, field_group)) AS groups
-    FROM person_data.person_history`);
-  expect(Number(history?.["rows"])).toBeGreaterThan(50);
-  expect(history?.["groups"]).toBe(history?.["rows"]);
-  const sum = Object.values(report.people_changed?.by_field_group ?? {}).reduce((a, b) => a + b, 0);
-  expect(String(sum)).toBe(history?.["rows"]);
-  // The last content wins: it is what the service has now.
-  const [one] =
-    await world.rows(`SELECT service_pid AS pid, work_company_name FROM person_data.person_work_experience
-    JOIN person_data.person_history USING (service_pid) WHERE field_group = 'work_experience' AND position = 0 LIMIT 1`);
-  const now = await world.control<{ work_experience: object[] }>(`/person/${one?.["pid"]}`);
-  expect(now.work_experience[0]).toMatchObject({ work_company_name: one?.["work_company_name"] });
 });

@@ -2,13 +2,10 @@ import { beforeAll, expect, test } from "vitest";
 import { planJobs } from "../../../src/jobs/report/plan.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
 import { MIDNIGHT_TIMEOUT_MS, passMidnight } from "../../support/held-day.ts";
-import { startRecordingProxy } from "../lookup/recording-proxy.ts";
-import { configOf, jobOf, startWorld, threeJobs } from "../world.ts";
+import { recordAnswers } from "../lookup/recording-proxy.ts";
+import { configOf, enrichOnly, jobOf, resolveOnly, startWorld, threeJobs } from "../world.ts";
 
 beforeAll(passMidnight, MIDNIGHT_TIMEOUT_MS);
-
-const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
-const resolveOnly = "\n  resolve_customers: { type: resolve, input: customers }";
 
 test("a plan predicts what the run then does, and creates nothing but the tables", async () => {
   const world = await startWorld({ rows: 100, unmigrated: true, config: configOf(resolveOnly) });
@@ -157,17 +154,16 @@ test("the requests that a plan shows are those that the service then receives, b
   const config = configOf(`${threeJobs}
   enrich_some: { type: enrich, input: customers, return_fields: [first_name], max_records_per_run: 20 }`);
   const world = await startWorld({ rows: 1200, people: 1500, config });
-  const proxy = await startRecordingProxy(world.sandbox.url);
-  world.serviceUrl = proxy.url;
+  const answers = await recordAnswers(world);
   const services = await world.services();
   const sizes: Record<string, unknown> = {};
   for (const job of ["resolve_customers", "validate_customers", "enrich_customers", "enrich_some"]) {
     const [plan] = (await planJobs(services, [job], { show: 2, maxRecords: 1050 })).jobs;
     const shown = plan?.requests ?? [];
     sizes[job] = shown.map(({ records }) => records);
-    const before = proxy.answers.length;
+    const before = answers.length;
     await world.run({ jobs: [job], maxRecords: 1050 });
-    const received = proxy.answers.slice(before).map(({ path, request }) => [path, request]);
+    const received = answers.slice(before).map(({ path, request }) => [path, request]);
     const expected = shown.map(({ path, body }) => [path, JSON.stringify(body)]);
     expect(received).toEqual(expect.arrayContaining(expected));
   }
