@@ -2,6 +2,7 @@ import { expect } from "vitest";
 import { dayOf } from "../../../packages/sandbox/src/population/calendar.ts";
 import { createPeople } from "../../../packages/sandbox/src/population/people.ts";
 import { membersAt } from "../../support/sandbox-control.ts";
+import type { Compared } from "../usage/usage-truth.ts";
 import { configOf, startWorld, type World } from "../world.ts";
 
 /** Segment of these tests. */
@@ -31,24 +32,24 @@ export function pidsOf(from: number, to: number): readonly string[] {
 }
 
 /** All present and former members at the service, in the order of their first addition. */
-export const truthOf = (world: World) => membersAt(world.sandbox.url, SEGMENT);
+export const truthOf = ({ sandbox }: Compared) => membersAt(sandbox.url, SEGMENT);
 
-/** Members in the warehouse and at the service. */
-async function compare(world: World): Promise<{ known: readonly string[]; truth: readonly string[] }> {
-  const rows = await world.rows(
+/** Members in the warehouse and at the service, with the times of their addition. */
+export async function readMembers(place: Compared) {
+  const rows = await place.rows(
     `SELECT service_pid || ' ' || to_char(first_added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS line
      FROM person_data.segment_member WHERE segment_id = '${SEGMENT}' AND is_member ORDER BY 1`,
   );
-  const truth = (await truthOf(world)).filter(({ is_member }) => is_member);
+  const truth = (await truthOf(place)).filter(({ is_member }) => is_member);
   return {
-    known: rows.map((row) => row["line"] ?? "").toSorted(),
+    known: rows.map((row) => String(row["line"])).toSorted(),
     truth: truth.map((member) => `${member.service_pid} ${member.first_added_at}`).toSorted(),
   };
 }
 
 /** Expects the same members in the warehouse and at the service. */
 export async function expectExact(world: World): Promise<void> {
-  const { known, truth } = await compare(world);
+  const { known, truth } = await readMembers(world);
   expect(known).toEqual(truth);
 }
 

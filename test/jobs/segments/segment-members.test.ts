@@ -1,6 +1,5 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { StopJobError, StopRunError } from "../../../src/errors.ts";
-import { openHttpClient } from "../../../src/extract/http-client.ts";
 import { createLimiter } from "../../../src/extract/limits.ts";
 import { moveCheckpoints } from "../../../src/jobs/report/checkpoints.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
@@ -288,10 +287,9 @@ test("members without a PID are one reject of their segment, until they have one
     const results = { items, total_count: pids.length, page: 1, list_continues: false };
     send(response, 200, { api_request_id: "r", results, request_completed_at: "2026-11-02T00:00:00Z" });
   });
-  const http = openHttpClient({ baseUrl: service.url, readKey: async () => "test-key", concurrency: 1 });
-  onTestFinished(() => http.close());
+  world.serviceUrl = service.url;
   const rejects = `SELECT source, code, message, resolved_at IS NULL AS is_open FROM person_data.reject`;
-  expect(jobOf(await world.run({}, { http }), "vip_members")).toMatchObject({
+  expect(jobOf(await world.run(), "vip_members")).toMatchObject({
     status: "succeeded",
     records_received: 4,
     records_rejected: 3,
@@ -301,7 +299,7 @@ test("members without a PID are one reject of their segment, until they have one
   const reject = { source: OTHER, code: "unusable_member", message };
   expect(await world.rows(rejects)).toEqual([{ ...reject, is_open: "t" }]);
   pids = ["p-1", "p-2"];
-  await world.run({}, { http });
+  await world.run();
   expect(await world.rows(rejects)).toEqual([{ ...reject, is_open: "f" }]);
 });
 
@@ -315,29 +313,34 @@ test("a segment named twice is read once", async () => {
   expect(await world.value("SELECT name FROM person_data.segment")).toBe("VIP");
 });
 
+/** Services whose transactions fail with an error that a function returns, given the number of requests after that for the service. */
+async function failing(world: World, errorAfter: (requests: number) => Error | null) {
+  const { db, http } = await world.services();
+  let requests = -1;
+  const request: typeof http.request = async (call) => {
+    requests += 1;
+    return http.request(call);
+  };
+  const transaction = async (...args: readonly unknown[]) => {
+    const error = errorAfter(requests);
+    if (error) throw error;
+    // The overloads of Db differ only in their arguments.
+    return (db.transaction as (...all: readonly unknown[]) => unknown)(...args);
+  };
+  return { db: { ...db, transaction } as Db, http: { ...http, request } };
+}
+
 test("calls whose commit failed are in the ledger", async () => {
   const world = await startTwo(`
   vip_members: { type: segment_members, segments: [{ id: ${OTHER} }] }`);
-  const { db } = world.warehouse;
-  let asked = 0;
-  const { http } = await world.services();
-  const request: typeof http.request = async (call) => {
-    asked += 1;
-    return http.request(call);
-  };
-  const failing = {
-    ...db,
-    transaction: (...args: readonly unknown[]) => {
-      // First commit of members. The first call identified the service.
-      if (asked === 2) {
-        asked += 1;
-        throw new StopJobError("bad_data", "The rows are refused.");
-      }
-      // The overloads of Db differ only in their arguments.
-      return (db.transaction as (...all: readonly unknown[]) => unknown)(...args);
-    },
-  } as Db;
-  const report = jobOf(await world.run({}, { db: failing, http: { ...http, request } }), "vip_members");
+  let hasFailed = false;
+  const services = await failing(world, (requests) => {
+    // First commit of members.
+    if (hasFailed || requests !== 1) return null;
+    hasFailed = true;
+    return new StopJobError("bad_data", "The rows are refused.");
+  });
+  const report = jobOf(await world.run({}, services), "vip_members");
   expect([report.error?.code, report.requests]).toEqual(["bad_data", 1]);
   expect(
     await world.rows(
@@ -351,27 +354,14 @@ test("every second transaction lost is retried", async () => {
   const world = await startTwo(`
   vip_push: { type: segment_push, name: VIP, sql: "select null as service_pid where false" }
   vip_members: { type: segment_members, segments: [{ id: ${SEGMENT} }, { job: vip_push }] }`);
-  const { db } = world.warehouse;
-  const { http } = await world.services();
-  let hasBegun = false;
   let tries = 0;
-  const request: typeof http.request = async (call) => {
-    hasBegun ||= !call.path.includes("usage");
-    return http.request(call);
-  };
-  const unsteady = {
-    ...db,
-    transaction: (...args: readonly unknown[]) => {
-      if (hasBegun && tries++ % 2 === 0) {
-        return Promise.reject(new StopRunError("database_unreachable", "The warehouse can't be reached."));
-      }
-      // The overloads of Db differ only in their arguments.
-      return (db.transaction as (...all: readonly unknown[]) => unknown)(...args);
-    },
-  } as Db;
   for (const job of ["vip_push", "vip_members"]) {
-    hasBegun = false;
-    const report = await world.run({ jobs: [job] }, { db: unsteady, http: { ...http, request } });
+    const unsteady = await failing(world, (requests) =>
+      requests > 0 && tries++ % 2 === 0
+        ? new StopRunError("database_unreachable", "The warehouse can't be reached.")
+        : null,
+    );
+    const report = await world.run({ jobs: [job] }, unsteady);
     expect([job, jobOf(report, job).status]).toEqual([job, "succeeded"]);
   }
   expect(await world.rows(syncs)).toMatchObject([{ current_size: "120" }, { current_size: "0" }]);

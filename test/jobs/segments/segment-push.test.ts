@@ -4,7 +4,7 @@ import { planJobs } from "../../../src/jobs/report/plan.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
 import { exitCodeOf } from "../../../src/jobs/job.ts";
 import { retryRejects } from "../../../src/load/runs/rejects.ts";
-import { startRecordingProxy } from "../lookup/recording-proxy.ts";
+import { recordAnswers } from "../lookup/recording-proxy.ts";
 import { configOf, jobOf } from "../world.ts";
 import { config, kill, startPush } from "./push-world.ts";
 
@@ -406,10 +406,9 @@ test("an add without an answer, carried out or not, leaves its people in doubt a
 
 test("a PID that the service calls invalid in another spelling is rejected under its own", async () => {
   const { world, pids, send } = await startPush();
-  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+  await recordAnswers(world, (path, body) =>
     path.endsWith("/add") ? body.replace("P-Nobody", "p-nobody") : body,
   );
-  world.serviceUrl = url;
   const counts = { records_sent: 4, records_matched: 3, records_rejected: 1 };
   expect(await send([...pids.slice(0, 3), "P-Nobody"])).toMatchObject(counts);
   expect(await world.value("SELECT source_key FROM person_data.reject")).toBe("P-Nobody");

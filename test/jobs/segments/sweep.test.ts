@@ -162,19 +162,12 @@ test("a page that contradicts itself covers nothing", async () => {
   expect((await sweepScript([pageOf(1, [], 1)])).single).toEqual([]);
 });
 
-test("pages that announce others without end stop the job", async () => {
-  const script = [1, 2, 3, 4, 5].map((page) => ({ ...pageOf(page, [9, 8], 3), listContinues: true }));
-  await expect(sweepScript(script)).rejects.toMatchObject({
-    code: "page_not_advancing",
-  });
-});
-
-test("a full page that is repeated without end stops the job", async () => {
-  const script = Array.from({ length: 110 }, (_, i) => ({
-    ...pageOf(i + 1, [9, 8], 2),
-    listContinues: false,
-  }));
-  await expect(sweepScript(script)).rejects.toMatchObject({
-    code: "page_not_advancing",
-  });
+test.each<[string, readonly AnsweredPage[]]>([
+  ["announce others", [1, 2, 3, 4, 5].map((n) => ({ ...pageOf(n, [9, 8], 3), listContinues: true }))],
+  [
+    "are full",
+    Array.from({ length: 110 }, (_, i) => ({ ...pageOf(i + 1, [9, 8], 2), listContinues: false })),
+  ],
+])("pages that %s without end stop the job", async (_what, script) => {
+  await expect(sweepScript(script)).rejects.toMatchObject({ code: "page_not_advancing" });
 });

@@ -1,6 +1,13 @@
 import type { Clock } from "../../../src/clock.ts";
 import type { RunRequest } from "../../../src/jobs/services.ts";
+import { controlSandbox } from "../../support/sandbox-control.ts";
 import { fastClock, jobOf, type World } from "../world.ts";
+
+/** A sandbox, and the warehouse that is compared with it. */
+export interface Compared {
+  readonly sandbox: { readonly url: string };
+  rows(sql: string): Promise<readonly Readonly<Record<string, unknown>>[]>;
+}
 
 /** Counts as texts, in column order: requests, records, resolvable ones, matches. */
 export type CountTexts = readonly string[];
@@ -11,15 +18,16 @@ const COUNT_COLUMNS = COUNTS.join(", ");
 
 type Stated = Readonly<Record<(typeof COUNTS)[number], number>>;
 
-async function ask(world: World, path: string): Promise<unknown> {
-  const response = await fetch(world.sandbox.url + path, { headers: { "x-api-key": "truth" } });
+/** JSON response of the sandbox. */
+export async function ask({ sandbox }: Compared, path: string): Promise<unknown> {
+  const response = await fetch(sandbox.url + path, { headers: { "x-api-key": "truth" } });
   if (!response.ok) throw new Error(`${path} answered ${response.status}`);
   return response.json();
 }
 
 /** The sandbox's time, milliseconds. */
-async function nowOf(world: World): Promise<number> {
-  const { now } = await world.control<{ now: string }>("");
+async function nowOf({ sandbox }: Compared): Promise<number> {
+  const { now } = await controlSandbox<{ now: string }>(sandbox.url, "");
   return Date.parse(now);
 }
 
@@ -27,7 +35,7 @@ const textsOf = (counts: Stated): CountTexts => COUNTS.map((name) => String(coun
 
 /** Buckets that the sandbox reports now, without faults, by endpoint and start (UTC, `2026-06-10 04:00:00+00`). */
 export async function statedBuckets(
-  world: World,
+  place: Compared,
   { size, zone, from, to }: { size: string; zone: string; from: string; to: string },
 ): Promise<ReadonlyMap<string, CountTexts>> {
   const query = new URLSearchParams({
@@ -38,10 +46,10 @@ export async function statedBuckets(
     include_unused_endpoints: "true",
   });
   // The sandbox's answer (section 2.10).
-  const { results } = (await ask(world, `/usage?${query.toString()}`)) as {
+  const { results } = (await ask(place, `/usage?${query.toString()}`)) as {
     results: { endpoint: string; buckets: (Stated & { bucket_start: string })[] }[];
   };
-  const nowMs = await nowOf(world);
+  const nowMs = await nowOf(place);
   return new Map(
     results.flatMap(({ endpoint, buckets }) =>
       buckets
@@ -56,21 +64,21 @@ export async function statedBuckets(
 
 /** Stored buckets, by the same names. */
 export async function storedBuckets(
-  world: World,
+  place: Compared,
   size: string,
   zone: string,
 ): Promise<Map<string, CountTexts>> {
-  const rows = await world.rows(
-    `SELECT endpoint || ' ' || bucket_start::text AS name, ${COUNT_COLUMNS}
+  const rows = await place.rows(
+    `SELECT endpoint || ' ' || to_char(bucket_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS"+00"') AS name, ${COUNT_COLUMNS}
      FROM person_data_ops.endpoint_usage_bucket WHERE bucketing_size = '${size}' AND timezone = '${zone}'`,
   );
   return new Map(rows.map((row) => [String(row["name"]), COUNTS.map((name) => String(row[name]))]));
 }
 
 /** Days of person search that the sandbox reports now. */
-export async function statedDays(world: World): Promise<readonly Record<string, string>[]> {
+export async function statedDays(place: Compared): Promise<readonly Record<string, string>[]> {
   // The sandbox's answer (section 2.9).
-  const { history } = (await ask(world, "/person-search/v0/usage?days=90")) as {
+  const { history } = (await ask(place, "/person-search/v0/usage?days=90")) as {
     history: Record<string, string | number>[];
   };
   return history.map((row) =>
@@ -79,8 +87,8 @@ export async function statedDays(world: World): Promise<readonly Record<string, 
 }
 
 /** Stored days of person search. */
-export async function storedDays(world: World): Promise<readonly Record<string, string | null>[]> {
-  return world.rows(
+export async function storedDays(place: Compared): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  return place.rows(
     `SELECT period_start::text, records_delivered, searches_created, parse_requests
      FROM person_data_ops.person_search_usage_daily ORDER BY period_start`,
   );
@@ -102,11 +110,6 @@ export async function sandboxClock(world: World): Promise<Clock> {
 /** Runs one job at the sandbox's time. */
 export async function runAtItsTime(world: World, job: string, request: Partial<RunRequest> = {}) {
   return jobOf(await world.run(request, { clock: await sandboxClock(world), random: () => 0 }), job);
-}
-
-/** Sets the only checkpoint, like `checkpoint set`. */
-export async function setCursor(world: World, cursor: object): Promise<void> {
-  await world.rows(`UPDATE person_data_ops.checkpoint SET cursor = '${JSON.stringify(cursor)}'`);
 }
 
 /** One line per bucket that differs between two maps. */
