@@ -11,41 +11,68 @@ import { dropSchemas, exportTables, setStage, writeBodies } from "./stage.ts";
  * Compares the enrich job of the real command line with a floor: a bare client fetches and parses the same bodies,
  * while plain COPY loads the same rows into new tables of the same DDL.
  *
- *     npm run bench -- [--people 100000[,200000]] [--rounds 1]
+ *     npm run bench -- [--people 100000[,200000]] [--rounds 1] [--without-floor]
  *
- * Needs Linux (/proc). Starts an embedded Postgres unless PERSON_ETL_BENCH_POSTGRES_URL is set.
+ * Beyond a million people, the floor needs more disk than the run: `--without-floor` leaves it out. Needs Linux (/proc). Starts an embedded Postgres unless PERSON_ETL_BENCH_POSTGRES_URL is set.
  */
 const { values } = parseArgs({
-  options: { people: { type: "string", default: "100000" }, rounds: { type: "string", default: "1" } },
+  options: {
+    people: { type: "string", default: "100000" },
+    rounds: { type: "string", default: "1" },
+    "without-floor": { type: "boolean", default: false },
+  },
 });
 
+const withoutFloor = values["without-floor"];
 const root = new URL("..", import.meta.url).pathname;
+
+/** Prints what was measured, as soon as it was: a run of millions takes an hour. */
+function say(figures: Figures): void {
+  const { what, seconds, people_per_second, client_cpu_per_1000, server_cpu_per_1000 } = figures;
+  const line = [
+    what.padEnd(50),
+    `${seconds.toFixed(1)} s`.padStart(9),
+    `${people_per_second.toLocaleString("en")} people/s`.padStart(18),
+    `CPU/1,000: ${client_cpu_per_1000} + ${server_cpu_per_1000 ?? "?"} s`.padStart(28),
+    `${figures.peak_node_mb} MB node, ${figures.peak_tree_mb} MB tree`.padStart(28),
+  ];
+  process.stdout.write(`${line.join(" ")}\n`);
+}
 
 async function benchSize(
   rows: number,
   rounds: number,
 ): Promise<{ figures: Figures[]; ratios: Record<string, number>[] }> {
   const stage = await setStage(rows);
+  const figures: Figures[] = [];
+  const ratios: Record<string, number>[] = [];
+  const note = (measured: Figures): Figures => {
+    figures.push(measured);
+    say(measured);
+    return measured;
+  };
   try {
     const bodies = join(stage.folder, "bodies.jsonl");
-    await writeBodies(stage, bodies);
-    const figures: Figures[] = [];
-    const ratios: Record<string, number>[] = [];
+    if (!withoutFloor) await writeBodies(stage, bodies);
     for (let i = 0; i < rounds; i++) {
       await dropSchemas(stage.databaseUrl, "bench_ours");
       const config = writeConfig(stage, "bench_ours");
-      const first = await runEnrichJob(stage, "first night", config);
+      const first = note(await runEnrichJob(stage, "first night", config));
+      note(await runEnrichJob(stage, "second night", config));
+      const resend = () => runEnrichJob(stage, "--resend, nothing changed", config, ["--resend"]);
+      if (withoutFloor) {
+        note(await resend());
+        continue;
+      }
       const list = await exportTables(stage, "bench_ours", "bench_floor");
-      const bare = await composedFloor(stage, first.people, bodies, list);
-      const resend = await runEnrichJob(stage, "--resend, nothing changed", config, ["--resend"]);
-      const fetched = await fetchFloor(stage, first.people, bodies);
-      const second = await runEnrichJob(stage, "second night", config);
-      figures.push(first, bare, resend, fetched, second);
+      const bare = note(await composedFloor(stage, first.people, bodies, list));
+      const again = note(await resend());
+      const fetched = note(await fetchFloor(stage, first.people, bodies));
       ratios.push({
         first_night_to_floor: round(first.people_per_second / bare.people_per_second, 2),
-        resend_to_fetch: round(resend.people_per_second / fetched.people_per_second, 2),
+        resend_to_fetch: round(again.people_per_second / fetched.people_per_second, 2),
         cpu_to_floor: round(cpuOf(first) / cpuOf(bare), 2),
-        resend_cpu_to_fetch: round(cpuOf(resend) / cpuOf(fetched), 2),
+        resend_cpu_to_fetch: round(cpuOf(again) / cpuOf(fetched), 2),
       });
     }
     return { figures, ratios };
@@ -56,22 +83,9 @@ async function benchSize(
 
 const results = [];
 for (const size of values.people.split(",").map(Number)) {
+  process.stdout.write(`\n${size.toLocaleString("en")} input rows\n`);
   const { figures, ratios } = await benchSize(size, Number(values.rounds));
   results.push({ input_rows: size, figures, ratios });
-  process.stdout.write(`\n${size.toLocaleString("en")} input rows\n`);
-  process.stdout.write(
-    `${figures
-      .map((f) =>
-        [
-          f.what.padEnd(50),
-          `${f.seconds.toFixed(1)} s`.padStart(9),
-          `${f.people_per_second.toLocaleString("en")} people/s`.padStart(18),
-          `CPU/1,000: ${f.client_cpu_per_1000} + ${f.server_cpu_per_1000 ?? "?"} s`.padStart(28),
-          `${f.peak_node_mb} MB node, ${f.peak_tree_mb} MB tree`.padStart(28),
-        ].join(" "),
-      )
-      .join("\n")}\n`,
-  );
   for (const ratio of ratios) process.stdout.write(`${JSON.stringify(ratio)}\n`);
 }
 mkdirSync(join(root, "bench/results"), { recursive: true });

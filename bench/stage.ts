@@ -28,7 +28,8 @@ import { tables } from "../src/schemas/registry.ts";
 import type { LookupSpec } from "../src/load/lookups/lookup.ts";
 import type { InputSource } from "../src/load/inputs/input.ts";
 
-const POPULATION = 1_000_000;
+/** People that the service knows; more rows than these are as many people. */
+const LEAST_PEOPLE = 1_000_000;
 /** Records per request, as person-etl sends them. */
 export const BATCH = 500;
 
@@ -81,9 +82,12 @@ export const benchInput: InputSource = {
 };
 
 /** Starts the sandbox as a separate process. */
-async function startService(flags: readonly string[]): Promise<{ url: string; child: ChildProcess }> {
+async function startService(
+  people: number,
+  flags: readonly string[],
+): Promise<{ url: string; child: ChildProcess }> {
   const program = new URL("../packages/sandbox/src/main.ts", import.meta.url).pathname;
-  const args = [program, "--port", "0", "--exit-with-parent", "--people", String(POPULATION), ...flags];
+  const args = [program, "--port", "0", "--exit-with-parent", "--people", String(people), ...flags];
   const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
   for await (const line of createInterface({ input: child.stdout })) {
     return { url: (JSON.parse(line) as { url: string }).url, child };
@@ -107,7 +111,8 @@ export async function setStage(
   const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
   const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
   const databaseUrl = given ?? embedded?.connectionString ?? "";
-  const service = await startService(sandboxFlags);
+  const people = Math.max(rows, LEAST_PEOPLE);
+  const service = await startService(people, sandboxFlags);
   const warehouse = openWarehouse({
     url: databaseUrl,
     schema: "unused",
@@ -122,7 +127,7 @@ export async function setStage(
       name,
       type: name === "id" ? "bigint" : name === "updated_at" ? "timestamptz" : "text",
     })),
-    sampleRows(rows),
+    sampleRows(rows, people),
   );
   await warehouse.close();
   // Like a user's own table: its comment marks sample rows, which are sent to no service with an address.
@@ -142,8 +147,8 @@ export async function setStage(
   };
 }
 
-function* sampleRows(rows: number): Generator<readonly (string | null)[]> {
-  for (const row of sampleInputs({ seed: 1, people: POPULATION, rows })) {
+function* sampleRows(rows: number, people: number): Generator<readonly (string | null)[]> {
+  for (const row of sampleInputs({ seed: 1, people, rows })) {
     yield columns.map((name) => (row[name] === null ? null : String(row[name])));
   }
 }

@@ -14,7 +14,7 @@ import { recordPushes } from "./0012-records-of-pushes.ts";
 import { indexDeathSignals } from "./0013-profiles-of-inputs.ts";
 import { addKeysAndChecks, validateKeysAndChecks } from "./0014-keys-and-checks.ts";
 import { createRunShares } from "./0015-shares-of-runs.ts";
-import { countReleases } from "./0016-lag-of-releases.ts";
+import { countUnreleased } from "./0017-oldest-unreleased-change.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
@@ -47,5 +47,7 @@ export const migrations: readonly Migration[] = [
   { name: "0013-profiles-of-inputs", statements: indexDeathSignals },
   { name: "0014-keys-and-checks", statements: addKeysAndChecks, afterwards: validateKeysAndChecks },
   { name: "0015-shares-of-runs", statements: createRunShares },
-  { name: "0016-lag-of-releases", statements: countReleases },
+  // Of a view that 0017 replaces.
+  { name: "0016-lag-of-releases", statements: () => [] },
+  { name: "0017-oldest-unreleased-change", statements: countUnreleased },
 ];

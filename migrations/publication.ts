@@ -11,6 +11,7 @@ export function createPublication(state: string, ops: string): readonly string[]
       confirmed_id uuid,
       needs_freshness boolean NOT NULL DEFAULT true,
       is_released boolean NOT NULL DEFAULT true,
+      unreleased_since timestamp with time zone,
       rows_published bigint NOT NULL DEFAULT 0,
       last_published_at timestamp with time zone,
       last_verified_at timestamp with time zone,
@@ -37,13 +38,12 @@ export function createPublication(state: string, ops: string): readonly string[]
   ];
 }
 
-/** Names are quoted. Until its readers see the last batch, a destination lags behind the one that they do see. */
+/** Names are quoted. The lag is the age of the oldest change that readers of the destination may not see. */
 export function publicationView(state: string, ops: string): string {
   return `CREATE OR REPLACE VIEW ${ops}.publication AS
       SELECT d.name AS destination, d.confirmed AS batch_number, d.last_published_at, d.rows_published,
         coalesce(w.keys, 0) AS keys_waiting,
-        greatest(extract(epoch FROM now() - w.oldest), CASE WHEN NOT d.is_released THEN extract(epoch FROM now() - d.last_published_at) END, 0)::bigint
-          AS lag_seconds,
+        greatest(ceil(extract(epoch FROM now() - least(w.oldest, d.unreleased_since))), 0)::bigint AS lag_seconds,
         d.last_verified_at, d.tables_differing
       FROM ${state}.destination AS d
       LEFT JOIN (

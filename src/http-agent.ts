@@ -73,9 +73,8 @@ export function openAgent(options: AgentOptions): Agent {
     }));
   return {
     async fetch(url, init) {
-      const opening = dispatcher();
-      const { fetch } = await import("undici");
-      return await fetch(url, { ...init, dispatcher: await opening });
+      const [{ fetch }, agent] = await Promise.all([import("undici"), dispatcher()]);
+      return await fetch(url, { ...init, dispatcher: agent });
     },
     request: async (request) => (await dispatcher()).request(request),
     async close() {

@@ -33,9 +33,8 @@ export async function sendAlerts(
   const { config, db, clock, log } = services;
   if (config.alerts === null || states.length === 0) return;
   const named = states.map((one) => ({ subject: one.subject, state: storedState(one) }));
-  let isTried = false;
+  const webhook = { isTried: false, error: null as unknown };
   const post = async (changes: readonly StateChange[]) => {
-    isTried = true;
     const alerts = changes.flatMap(({ subject, state, before }): readonly Alert[] => {
       const report = states.find((one) => one.subject === subject && storedState(one) === state);
       if (!report || (state === "ok" && report.isQuietWhenOk)) return [];
@@ -50,11 +49,25 @@ export async function sendAlerts(
     });
     log.info({ alerts: alerts.map(({ subject, state }) => `${subject}: ${state}`) }, "alerts_sent");
   };
+  // Doesn't throw: the warehouse would take the error for its own. A repeated transaction doesn't post again.
+  const report = async (changes: readonly StateChange[]) => {
+    if (!webhook.isTried) {
+      webhook.isTried = true;
+      await post(changes).catch((error: unknown) => {
+        webhook.error = error;
+      });
+    }
+    return webhook.error === null;
+  };
   try {
     try {
-      if (db) return await reportChanges(db, named, runId, post);
+      if (db) {
+        await reportChanges(db, named, runId, report);
+        if (webhook.error !== null) throw webhook.error;
+        return;
+      }
     } catch (error) {
-      if (isTried) throw error;
+      if (webhook.isTried) throw error;
       log.warn(describeForLog(error), "alert_states_unreadable");
     }
     // An alert sent twice is better than none: the warehouse itself may be failing.

@@ -260,6 +260,39 @@ test.concurrent("an erasure names memberships at the service, and a repeat ends 
   ).toContain("No PID of them is known");
 });
 
+test.concurrent("an erasure prints its receipt if the service fails after the rows are gone", {
+  timeout: TIME_LIMIT_MS,
+}, async ({ onTestFinished }) => {
+  let removals = 0;
+  const proxy = await startServer(async (request, response, body) => {
+    if (request.url?.endsWith("/members/remove") && ++removals > 1) {
+      response
+        .writeHead(400, { "content-type": "application/json" })
+        .end('{"error":{"code":"invalid_request"}}');
+      return;
+    }
+    const reply = await forward(sandbox, request, body);
+    response.writeHead(reply.status, reply.headers).end(reply.body);
+  });
+  onTestFinished(proxy.close);
+  const jobs = `jobs:
+  resolve_customers: { type: resolve, input: customers }
+  push: { type: segment_push, name: "Left ${Date.now()}", after: resolve_customers,
+    sql: "select service_pid from person_data.resolution where is_match" }
+`;
+  const setting = await makeSetting({ baseUrl: proxy.url, rows: 20, jobs });
+  expect((await runJson(["run"], setting)).code).toBe(0);
+  const [row] = await setting.query(
+    "SELECT service_pid AS pid FROM person_data.resolution WHERE is_match LIMIT 1",
+  );
+  const args = ["erase", "--pid", String(row?.["pid"]), "--yes", "--remove-from-segments"];
+  const { code, document } = await runJson(args, setting);
+  expect([code, document]).toMatchObject([
+    3,
+    { status: "done", memberships_removed: 1, segments_error: expect.any(String) },
+  ]);
+});
+
 test.concurrent("an erasure says that a run may add someone to a segment again, and needs the organization's key", {
   timeout: TIME_LIMIT_MS,
 }, async ({ onTestFinished }) => {

@@ -133,6 +133,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0014-keys-and-checks",
     "0015-shares-of-runs",
     "0016-lag-of-releases",
+    "0017-oldest-unreleased-change",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });

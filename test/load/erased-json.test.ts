@@ -84,7 +84,9 @@ describe("a JSON value that names an erased person", () => {
     const subjects = { pids: ["p-ann"], emails: ["ann@home.example"], rows: [] };
     const counted = await context.warehouse.countPeople(subjects);
     const found = { people: subjects, seed: nobody, sharedEmails: [], sparesOthers: true, isKnown: true };
-    const removed = await context.warehouse.removeErased(await context.warehouse.requestErasure(found));
+    const removed = await context.warehouse.removeErased(
+      (await context.warehouse.requestErasure(found)).erasureId,
+    );
     expect(removed).toEqual(counted);
     expect(jsonColumns.map(({ table, name }) => `${table.name}.${name}`)).toContain("person._extra");
     for (const { table, name } of jsonColumns) {

@@ -17,7 +17,8 @@ const rowOf = (sourceKey: string, source = "people") => ({ rows: [{ source, sour
 /** Finds people as the program does; requests their erasure. */
 async function request(named: Partial<Identifiers>): Promise<string> {
   const { warehouse } = context;
-  return warehouse.requestErasure(await warehouse.findPeople({ ...nobody, ...named }, [people]));
+  const found = await warehouse.findPeople({ ...nobody, ...named }, [people]);
+  return (await warehouse.requestErasure(found)).erasureId;
 }
 
 /** Selects what is due for a run, and reads it. */
@@ -112,7 +113,7 @@ describe("an erasure", () => {
     await makePeople(context, rows);
     const found = await warehouse.findPeople({ ...nobody, ...named }, [people]);
     await runNight(context, spec, answer);
-    await warehouse.removeErased(await warehouse.requestErasure(found));
+    await warehouse.removeErased((await warehouse.requestErasure(found)).erasureId);
     expect(await findTraces(context, ["p-ann", "key-ann", "ann@home", "ann@other"])).toEqual([]);
     const { sent } = await runNight(context, enrichSpec({ resend: true }), answer);
     expect(Object.keys(sent)).toEqual(["key-bob"]);

@@ -140,6 +140,21 @@ test("an alert that can't be read fails neither the run nor other alerts", async
   expect(JSON.stringify(world.logged)).not.toMatch(/@/);
 });
 
+test("a webhook that closes the connection is not taken for the warehouse, and is asked three times", async () => {
+  const webhook = await startWebhook();
+  const alerts = `alerts: { webhook: "${webhook.setting}" }`;
+  const world = await startWorld({ rows: 10, config: configOf(enrich, alerts) });
+  await world.control("/capacity", { records: 0, code: "insufficient_credits" });
+  webhook.status = 0;
+  await runAndConclude(world);
+  expect(webhook.requests).toBe(3);
+  const failed = world.logged.filter(({ level }) => level === "warn");
+  expect(failed).toMatchObject([{ event: "alerts_failed", code: expect.not.stringContaining("database") }]);
+  webhook.status = 200;
+  await runAndConclude(world);
+  expect(webhook.take().map(([subject]) => subject)).toContain("job enrich_customers");
+});
+
 test("nothing is measured or reported that alerts.on doesn't name", async () => {
   const webhook = await startWebhook();
   const world = await startWorld({

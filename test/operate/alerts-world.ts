@@ -17,7 +17,10 @@ interface Post {
 interface Webhook {
   /** Setting `webhook` for the configuration. */
   readonly setting: string;
+  /** 0 closes the connection without a response. */
   status: number;
+  /** Requests so far. */
+  requests: number;
   /** Removes and returns what was posted so far. */
   take(): readonly (readonly [subject: string, state: string, message: string])[];
 }
@@ -31,8 +34,10 @@ export async function startWebhook(): Promise<Webhook> {
       body += text;
     });
     request.on("end", () => {
+      webhook.requests += 1;
       if (webhook.status === 200) posted.push(body);
-      response.writeHead(webhook.status).end();
+      if (webhook.status === 0) request.socket.destroy();
+      else response.writeHead(webhook.status).end();
     });
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -45,6 +50,7 @@ export async function startWebhook(): Promise<Webhook> {
   const webhook: Webhook = {
     setting: `file:${file}`,
     status: 200,
+    requests: 0,
     take: () =>
       posted.splice(0).flatMap((body) => {
         const { alerts } = JSON.parse(body) as Post;

@@ -65,6 +65,31 @@ describe("a publication", () => {
     expect(await publishDestination(publication)).toEqual(nothing);
   });
 
+  test("lags by the age of the oldest change that readers don't see, until its release", async () => {
+    const lag = async () => Number((await view())?.["lag_seconds"]);
+    const fails = { ...target, finish: () => Promise.reject(new Error("disk full")) };
+    const failing = { ...publication, destination: fails };
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    expect(await rejection(publishDestination(failing))).toMatchObject({ message: "disk full" });
+    expect([await waiting(), await lag()]).toEqual([0, expect.toSatisfy((seconds: number) => seconds > 0)]);
+    await publishDestination(publication);
+    expect(await lag()).toBe(0);
+
+    await source.sql(
+      "UPDATE person_data_state.destination SET last_published_at = now() - interval '7 days'",
+    );
+    await source.sql(insertPerson, ["p2", "Bob"]);
+    await source.sql("UPDATE person_data_state.dirty_key SET marked_at = now() - interval '10 minutes'");
+    await rejection(publishDestination(failing));
+    await source.sql(insertPerson, ["p3", "Cid"]);
+    await rejection(publishDestination(failing));
+    expect(await waiting()).toBe(0);
+    expect(await lag()).toBeGreaterThanOrEqual(600);
+    expect(await lag()).toBeLessThan(700);
+    await publishDestination(publication);
+    expect(await lag()).toBe(0);
+  });
+
   test("publishes only the tables in which something changed", async () => {
     await source.sql(insertPerson, ["p1", "Ada"]);
     await source.sql(insertPerson, ["p2", "Bob"]);
@@ -541,7 +566,7 @@ describe("a publication", () => {
     await publishDestination(publication);
     const ids: string[] = [];
     for (const pid of ["p1", "p2"]) {
-      const id = await warehouse.requestErasure(
+      const { erasureId: id } = await warehouse.requestErasure(
         await warehouse.findPeople({ pids: [pid], emails: [], rows: [] }, []),
       );
       await warehouse.removeErased(id);
@@ -560,7 +585,7 @@ describe("a publication", () => {
     await source.sql("INSERT INTO person_data.person (service_pid) VALUES ('p1')");
     await publishDestination(publication);
     const found = await warehouse.findPeople({ pids: ["p1"], emails: [], rows: [] }, []);
-    const id = await warehouse.requestErasure(found);
+    const { erasureId: id } = await warehouse.requestErasure(found);
     await publishDestination(publication);
     const { db } = source;
     let removals = 0;

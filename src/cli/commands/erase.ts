@@ -4,6 +4,7 @@ import { type Context, hintForInput, newRunId, parseSourceKey, requireYes, resul
 import { UsageError } from "../failure.ts";
 import { paragraphs, table, type Text } from "../output.ts";
 import type { Config } from "../../config/config.ts";
+import { messageOf } from "../../errors.ts";
 import { count, countText } from "../../figures.ts";
 import {
   erasePeople,
@@ -68,13 +69,7 @@ export async function erase(context: Context, flags: EraseFlags) {
   const waiting = (await closeErasures(services, [erasureId])).get(erasureId);
   if (waiting === undefined) throw new Error("the erasure has no end");
   await dropTombstones(db, config.privacy.erasureNoticeMs);
-  const leftAfter = await leave?.(pids);
-  const left = leftBefore &&
-    leftAfter && {
-      segments: Math.max(leftBefore.segments, leftAfter.segments),
-      removed: leftBefore.removed + leftAfter.removed,
-      refused: leftAfter.refused,
-    };
+  const left = leave && leftBefore ? await leaveAgain(leave, pids, leftBefore) : null;
   const notes = strange.map(
     (source) => `! There is no input ${source}. ${hintForInput(source, Object.keys(config.inputs))}`,
   );
@@ -92,15 +87,37 @@ async function forgetDisk(services: EraseServices, place: string) {
   return result({ disk_gone: place }, `✓ Erasures no longer wait for ${place}.`);
 }
 
-async function openLeave(
-  context: Context,
-  services: ReturnType<typeof localServices>,
-): Promise<(pids: readonly string[]) => Promise<LeftSegments>> {
+type Leave = (pids: readonly string[]) => Promise<LeftSegments>;
+
+async function openLeave(context: Context, services: ReturnType<typeof localServices>): Promise<Leave> {
   const { http, createLimiter } = await openService(context, services.config);
   const limiter = createLimiter();
   // For another organization's key, every segment is deleted.
   await identifyService({ ...services, http }, newRunId());
   return (pids) => leaveSegments({ ...services, http, limiter }, pids);
+}
+
+interface Left extends LeftSegments {
+  /** Those asked for, people found since the plan included. */
+  readonly pids: readonly string[];
+  /** Why the service couldn't be asked again; null if it was. */
+  readonly failure: string | null;
+}
+
+/** Leaves segments into which a push put someone meanwhile. The rows are gone by now, so a failure is part of the outcome. */
+async function leaveAgain(leave: Leave, pids: readonly string[], before: LeftSegments): Promise<Left> {
+  try {
+    const { segments, removed, refused } = await leave(pids);
+    return {
+      pids,
+      segments: Math.max(before.segments, segments),
+      removed: before.removed + removed,
+      refused: [...new Set([...before.refused, ...refused])],
+      failure: null,
+    };
+  } catch (error) {
+    return { ...before, pids, failure: messageOf(error) };
+  }
 }
 
 /** Parses the flags; `-` reads lines from standard input. */
@@ -206,8 +223,8 @@ interface Erased {
   readonly erasureId: string;
   readonly rows: RowsByTable;
   readonly waiting: readonly Waiting[];
-  /** Absent if nobody was to leave segments. */
-  readonly left: LeftSegments | undefined;
+  /** Null if nobody was to leave segments. */
+  readonly left: Left | null;
   /** Doubts about what was named. */
   readonly notes: readonly string[];
 }
@@ -243,6 +260,7 @@ function outcomeOf(plan: ErasurePlan, { erasureId, rows, waiting, left, notes }:
     ...(left
       ? { segments_left: left.segments, memberships_removed: left.removed, segments_refused: left.refused }
       : {}),
+    ...(left === null || left.failure === null ? {} : { segments_error: left.failure }),
   };
   const still = stillText(plan, flags, "to remove them there, repeat with --pid PID --remove-from-segments.");
   const lines = paragraphs(
@@ -251,24 +269,28 @@ function outcomeOf(plan: ErasurePlan, { erasureId, rows, waiting, left, notes }:
     plan.isKnown && !isRepeat ? tableOf(rows, "rows removed") : "",
     sharedText(plan),
     still === "" ? "" : `! ${still} The table tombstone lists the PIDs.`,
-    left ? leftText(left, plan) : "",
+    left ? leftText(left) : "",
     left && waiting.some(({ kind }) => kind === "run")
       ? "! A run that is still working may add them to a segment again: after it ends, repeat with --pid PID --remove-from-segments. The table tombstone lists the PIDs."
       : "",
     ...waiting.map((one) => `! Waiting for ${waitingText(one)}.`),
   );
-  const isUnasked = plan.erasedAt !== null && plan.found.people.pids.length === 0;
-  const mayStay = left !== undefined && (left.refused.length > 0 || isUnasked);
+  const isUnasked = plan.erasedAt !== null && left?.pids.length === 0;
+  const mayStay = left !== null && (left.refused.length > 0 || left.failure !== null || isUnasked);
   return result(document, lines, exitCode === 0 && mayStay ? 3 : exitCode);
 }
 
-function leftText({ segments, removed, refused }: LeftSegments, { found }: ErasurePlan): string {
-  if (found.people.pids.length === 0) {
+function leftText({ pids, segments, removed, refused, failure }: Left): string {
+  if (pids.length === 0) {
     return "! No PID of them is known, so they left no segment: repeat with --pid PID --remove-from-segments. The table tombstone lists erased PIDs.";
   }
   const asked = `Asked the service to remove them from all known segments (${count(segments)}): it removed ${countText(removed, "membership")}.`;
-  if (refused.length === 0) return asked;
-  return `${asked}\n! The API key may not change segments ${refused.join(", ")}, so they may still be members: use a key that may, and repeat with --pid PID --remove-from-segments.`;
+  const again =
+    failure === null
+      ? asked
+      : `${asked}\n! It couldn't be asked again in case a run added them meanwhile: repeat with --pid PID --remove-from-segments. ${failure}`;
+  if (refused.length === 0) return again;
+  return `${again}\n! The API key may not change segments ${refused.join(", ")}, so they may still be members: use a key that may, and repeat with --pid PID --remove-from-segments.`;
 }
 
 function waitingText({ kind, name, host, folder }: Waiting): string {

@@ -8,7 +8,6 @@ import {
   completeErasures,
   readErasedAt,
   readOpenErasures,
-  readRequests,
   readUnusedPlaces,
   removeEmptyPlaces,
   requestErasure,
@@ -97,14 +96,13 @@ export async function erasePeople(
   { db, log }: Pick<EraseServices, "db" | "log">,
   found: FoundPeople,
 ): Promise<{ readonly erasureId: string; readonly rows: RowsByTable; readonly pids: readonly string[] }> {
-  const erasureId = await requestErasure(db, found);
+  const { erasureId, pids } = await requestErasure(db, found);
   crashPoint("after_erasure_noted");
-  const requests = await db.transaction((session) => readRequests(session, erasureId));
   log.info({ erasure_id: erasureId }, "erasure_requested");
   const rows = await removeErased(db, erasureId);
   crashPoint("after_erasure");
   log.info({ erasure_id: erasureId, rows: sumOf(rows) }, "erased");
-  return { erasureId, rows, pids: requests.flatMap(({ people }) => people.pids) };
+  return { erasureId, rows, pids };
 }
 
 /** Removes the rows of open erasures again and completes those that are no longer pending. */

@@ -338,12 +338,13 @@ async function eraseMissing({ config, db, log, progress, job, run, spec }: Task)
     const rows = keys.map((sourceKey) => ({ source: name, sourceKey }));
     // People named by other rows are kept.
     const found = await findPeople(db, { pids: [], emails: [], rows }, inputs, { spareOthers: true });
-    const erasureId = await db.transaction(run, async (session) => {
+    const request = await db.transaction(run, async (session) => {
       const locked = await lockGoneRows(session, run, rows);
       return locked === rows.length ? requestInRun(session, db, found) : null;
     });
     // Some rows are back; the next run checks again.
-    if (erasureId === null) break;
+    if (request === null) break;
+    const { erasureId } = request;
     await removeErased(db, erasureId);
     erased += rows.length;
     log.info({ job: job.name, erasure_id: erasureId, input_rows: rows.length }, "missing_rows_erased");

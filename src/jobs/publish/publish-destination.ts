@@ -140,8 +140,11 @@ export async function publishDestination(
     throw explain(destination, error);
   } finally {
     // Other processes wait for its lock, and after a failed checkpoint a session of DuckDB is unusable.
-    await destination.close();
-    await rm(folder, { recursive: true, force: true });
+    try {
+      await destination.close();
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
   }
 }
 

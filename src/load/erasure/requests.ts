@@ -30,12 +30,12 @@ export interface Waiting {
  * Commits the request of an erasure with its subjects: selections, reservations and loads that start later skip them.
  * Loads in progress may still store them, so their rows are removed again when those runs have ended.
  */
-export function requestErasure(db: Db, found: FoundPeople): Promise<string> {
+export function requestErasure(db: Db, found: FoundPeople): Promise<RequestedErasure> {
   return db.transaction((session) => requestInRun(session, db, found));
 }
 
 /** Commits the request with a run's transaction. */
-export async function requestInRun(session: Session, db: Db, found: FoundPeople): Promise<string> {
+export async function requestInRun(session: Session, db: Db, found: FoundPeople): Promise<RequestedErasure> {
   const id = randomUUID();
   const key = await beginErasure(session, db.readErasureSecret, id);
   await stageFound(session, found);
@@ -49,7 +49,13 @@ export async function requestInRun(session: Session, db: Db, found: FoundPeople)
       coalesce((SELECT jsonb_agg(jsonb_build_object('job', job, 'shard', shard, 'epoch', epoch))
         FROM ${session.table("job_lock")} WHERE released_at IS NULL), '[]'),
       false, now(), now(), ${id}`);
-  return id;
+  return { erasureId: id, pids: request.people.pids };
+}
+
+export interface RequestedErasure {
+  readonly erasureId: string;
+  /** All PIDs, those found since the plan included. */
+  readonly pids: readonly string[];
 }
 
 /** Instant by which all the named were erased; null if one of them wasn't. */

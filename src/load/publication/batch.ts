@@ -170,14 +170,14 @@ export async function confirmBatch(
   batch: Pick<ClaimedBatch, "id">,
   { rows, needsFreshness }: { readonly rows: number; readonly needsFreshness: boolean },
 ): Promise<void> {
+  const claimed = stateTable(session, "claimed_key");
   const confirmed = await session.change(sql`UPDATE ${stateTable(session, "destination")}
       SET confirmed = claimed, confirmed_id = claimed_id, is_released = false, needs_freshness = ${needsFreshness},
+        unreleased_since = least(unreleased_since, coalesce((SELECT min(marked_at) FROM ${claimed} WHERE destination = ${destination}), now())),
         rows_published = rows_published + ${rows}
       WHERE name = ${destination} AND claimed_id = ${batch.id}::uuid AND claimed <> confirmed`);
   if (confirmed === 0) return;
-  await session.change(
-    sql`DELETE FROM ${stateTable(session, "claimed_key")} WHERE destination = ${destination}`,
-  );
+  await session.change(sql`DELETE FROM ${claimed} WHERE destination = ${destination}`);
 }
 
 /** Records that the destination's readers see everything up to its confirmed batch. */
@@ -187,7 +187,7 @@ export async function recordRelease(
   confirmedId: string | null,
 ): Promise<void> {
   await session.change(sql`UPDATE ${stateTable(session, "destination")}
-      SET is_released = true, last_published_at = CASE WHEN is_released THEN last_published_at ELSE now() END
+      SET is_released = true, unreleased_since = NULL, last_published_at = CASE WHEN is_released THEN last_published_at ELSE now() END
       WHERE name = ${destination} AND confirmed_id IS NOT DISTINCT FROM ${confirmedId}::uuid`);
 }
 

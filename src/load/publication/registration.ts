@@ -25,7 +25,7 @@ export interface PublicationStatus {
   readonly rows_published: number;
   /** Changed keys not published yet. */
   readonly keys_waiting: number;
-  /** Age of the oldest pending key. */
+  /** Age of the oldest change that readers may not see. */
   readonly lag_seconds: number;
   readonly last_verified_at: string | null;
   readonly tables_differing: readonly string[] | null;

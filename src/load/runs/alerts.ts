@@ -2,14 +2,14 @@ import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 
 /**
- * Records states, and calls `report` with those that differ from the last report; they count as reported once it has returned. Another process
- * waits for it. A process that is killed meanwhile leaves them to the next one.
+ * Records states, and calls `report` with those that differ from the last report; they count as reported if it returns true. Another process
+ * waits for it, two minutes at most. A process that is killed meanwhile leaves them to the next one.
  */
 export async function reportChanges(
   db: Db,
   states: readonly SubjectState[],
   runId: string,
-  report: (changes: readonly StateChange[]) => Promise<void>,
+  report: (changes: readonly StateChange[]) => Promise<boolean>,
 ): Promise<void> {
   const table = db.table("alert_state");
   // Sorted, so that concurrent processes wait for each other instead of deadlocking.
@@ -21,11 +21,12 @@ export async function reportChanges(
     ON CONFLICT (subject) DO UPDATE SET state = excluded.state, changed_at = now(), _synced_at = now(), _run_id = excluded._run_id
       WHERE a.state <> excluded.state`);
   await db.transaction(async (session) => {
+    // A process that is stopped while it reports must not hold up the others.
+    await session.change(sql`SET LOCAL idle_in_transaction_session_timeout = '2min'`);
     const changes = await session.rows<StateChange>(sql`
       SELECT a.subject, a.state, a.told_state AS before FROM ${table} AS a JOIN ${recorded} ON n.subject = a.subject AND n.state = a.state
       WHERE a.state <> a.told_state ORDER BY a.subject FOR UPDATE OF a`);
-    if (changes.length === 0) return;
-    await report(changes);
+    if (changes.length === 0 || !(await report(changes))) return;
     await session.change(sql`UPDATE ${table} SET told_state = state, told_at = now(), _synced_at = now()
       WHERE subject = ANY(${changes.map(({ subject }) => subject)}::text[])`);
   });

@@ -51,7 +51,7 @@ export async function erase(
   inputs: readonly InputSource[] = [people],
 ): Promise<{ readonly id: string; readonly people: Identifiers; readonly removed: RowsByTable }> {
   const found = await warehouse.findPeople({ ...nobody, ...named }, inputs);
-  const id = await warehouse.requestErasure(found);
+  const { erasureId: id } = await warehouse.requestErasure(found);
   return { id, people: found.people, removed: await warehouse.removeErased(id) };
 }
 

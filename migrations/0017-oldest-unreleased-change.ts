@@ -1,0 +1,19 @@
+import { quoteLiteral, quoteQualified, quoteIdentifier, type SchemaNames } from "../src/load/db/names.ts";
+import { publicationView } from "./publication.ts";
+
+const docs = {
+  last_published_at: "When readers last saw a new batch.",
+  lag_seconds: "Age in seconds of the oldest change that readers may not see yet; 0 for none.",
+};
+
+/** Keeps when the oldest change was made that a destination has but its readers may not see, and counts it as lag. */
+export function countUnreleased({ state, ops }: SchemaNames): readonly string[] {
+  const destination = quoteQualified([state, "destination"]);
+  const view = quoteQualified([ops, "publication"]);
+  return [
+    `ALTER TABLE ${destination} ADD COLUMN IF NOT EXISTS unreleased_since timestamp with time zone`,
+    `UPDATE ${destination} SET unreleased_since = coalesce(last_published_at, now()) WHERE NOT is_released`,
+    publicationView(quoteIdentifier(state), quoteIdentifier(ops)),
+    ...Object.entries(docs).map(([name, doc]) => `COMMENT ON COLUMN ${view}.${name} IS ${quoteLiteral(doc)}`),
+  ];
+}
