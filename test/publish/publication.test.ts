@@ -33,6 +33,7 @@ describe("a publication", () => {
   const values = (table: string, column: string) =>
     [...target.rows(table).values()].map((row) => String(row[column])).toSorted((a, b) => a.localeCompare(b));
   const view = async () => (await source.sql("SELECT * FROM person_data_ops.publication"))[0];
+  const lag = async () => Number((await view())?.["lag_seconds"]);
   const waiting = async () => Number((await view())?.["keys_waiting"]);
 
   beforeEach(async () => {
@@ -66,7 +67,6 @@ describe("a publication", () => {
   });
 
   test("lags by the age of the oldest change that readers don't see, until its release", async () => {
-    const lag = async () => Number((await view())?.["lag_seconds"]);
     const fails = { ...target, finish: () => Promise.reject(new Error("disk full")) };
     const failing = { ...publication, destination: fails };
     await source.sql(insertPerson, ["p1", "Ada"]);
