@@ -13,7 +13,8 @@ import { dropSchemas, exportTables, setStage, writeBodies } from "./stage.ts";
  *
  *     npm run bench -- [--people 100000[,200000]] [--rounds 1] [--without-floor]
  *
- * Beyond a million people, the floor needs more disk than the run: `--without-floor` leaves it out. Needs Linux (/proc). Starts an embedded Postgres unless PERSON_ETL_BENCH_POSTGRES_URL is set.
+ * Beyond a million people, the floor needs more disk than the run: `--without-floor` leaves it out.
+ * Needs Linux (/proc). Starts an embedded Postgres unless PERSON_ETL_BENCH_POSTGRES_URL is set.
  */
 const { values } = parseArgs({
   options: {

@@ -10,7 +10,6 @@ export function createPublication(state: string, ops: string): readonly string[]
       confirmed bigint NOT NULL DEFAULT 0,
       confirmed_id uuid,
       needs_freshness boolean NOT NULL DEFAULT true,
-      is_released boolean NOT NULL DEFAULT true,
       unreleased_since timestamp with time zone,
       rows_published bigint NOT NULL DEFAULT 0,
       last_published_at timestamp with time zone,

@@ -1,7 +1,8 @@
 import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import type { ServerResponse } from "node:http";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test, type TestContext } from "vitest";
 import { makeFolder, runCli, runJson, startCli } from "./support/cli.ts";
 import { configText, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
 import { forward, startServer } from "../support/http-proxy.ts";
@@ -22,6 +23,28 @@ async function makeFilled(): Promise<Setting> {
   const { code } = await runJson(["run"], setting);
   expect(code).toBe(0);
   return setting;
+}
+
+/** Jobs that push everyone who is found into a segment. */
+const pushInto = (segment: string) => `jobs:
+  resolve_customers: { type: resolve, input: customers }
+  push: { type: segment_push, name: "${segment} ${Date.now()}", after: resolve_customers,
+    sql: "select service_pid from person_data.resolution where is_match" }
+`;
+
+/** Starts a proxy of the sandbox; `before` sees each request first, and may respond itself. Returns its address. */
+async function startProxy(
+  { onTestFinished }: TestContext,
+  before: (path: string, response: ServerResponse) => Promise<void> | void,
+): Promise<string> {
+  const proxy = await startServer(async (request, response, body) => {
+    await before(request.url ?? "", response);
+    if (response.writableEnded) return;
+    const reply = await forward(sandbox, request, body);
+    response.writeHead(reply.status, reply.headers).end(reply.body);
+  });
+  onTestFinished(proxy.close);
+  return proxy.url;
 }
 
 /** A person named by others: PID, values of this person alone, and the input row. */
@@ -220,12 +243,7 @@ test.concurrent("a key of several columns is found in any spelling, and a person
 test.concurrent("an erasure names memberships at the service, and a repeat ends them and says when it was", {
   timeout: TIME_LIMIT_MS,
 }, async () => {
-  const jobs = `jobs:
-  resolve_customers: { type: resolve, input: customers }
-  push: { type: segment_push, name: "Customers of ${Date.now()}", after: resolve_customers,
-    sql: "select service_pid from person_data.resolution where is_match" }
-`;
-  const setting = await makeSetting({ baseUrl: sandbox, rows: 20, jobs });
+  const setting = await makeSetting({ baseUrl: sandbox, rows: 20, jobs: pushInto("Customers") });
   expect((await runJson(["run"], setting)).code).toBe(0);
   const [row] = await setting.query(`SELECT service_pid AS pid, source_key AS key FROM person_data.resolution
     WHERE is_match ORDER BY 1 LIMIT 1`);
@@ -262,25 +280,15 @@ test.concurrent("an erasure names memberships at the service, and a repeat ends 
 
 test.concurrent("an erasure prints its receipt if the service fails after the rows are gone", {
   timeout: TIME_LIMIT_MS,
-}, async ({ onTestFinished }) => {
+}, async (context) => {
   let removals = 0;
-  const proxy = await startServer(async (request, response, body) => {
-    if (request.url?.endsWith("/members/remove") && ++removals > 1) {
-      response
-        .writeHead(400, { "content-type": "application/json" })
-        .end('{"error":{"code":"invalid_request"}}');
-      return;
-    }
-    const reply = await forward(sandbox, request, body);
-    response.writeHead(reply.status, reply.headers).end(reply.body);
+  const baseUrl = await startProxy(context, (path, response) => {
+    if (!path.endsWith("/members/remove") || ++removals === 1) return;
+    response
+      .writeHead(400, { "content-type": "application/json" })
+      .end('{"error":{"code":"invalid_request"}}');
   });
-  onTestFinished(proxy.close);
-  const jobs = `jobs:
-  resolve_customers: { type: resolve, input: customers }
-  push: { type: segment_push, name: "Left ${Date.now()}", after: resolve_customers,
-    sql: "select service_pid from person_data.resolution where is_match" }
-`;
-  const setting = await makeSetting({ baseUrl: proxy.url, rows: 20, jobs });
+  const setting = await makeSetting({ baseUrl, rows: 20, jobs: pushInto("Left") });
   expect((await runJson(["run"], setting)).code).toBe(0);
   const [row] = await setting.query(
     "SELECT service_pid AS pid FROM person_data.resolution WHERE is_match LIMIT 1",
@@ -295,23 +303,14 @@ test.concurrent("an erasure prints its receipt if the service fails after the ro
 
 test.concurrent("an erasure says that a run may add someone to a segment again, and needs the organization's key", {
   timeout: TIME_LIMIT_MS,
-}, async ({ onTestFinished }) => {
+}, async (context) => {
   const [held, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const proxy = await startServer(async (request, response, body) => {
-    if (request.url?.endsWith("/members/add")) {
-      asked.resolve();
-      await held.promise;
-    }
-    const reply = await forward(sandbox, request, body);
-    response.writeHead(reply.status, reply.headers).end(reply.body);
+  const baseUrl = await startProxy(context, async (path) => {
+    if (!path.endsWith("/members/add")) return;
+    asked.resolve();
+    await held.promise;
   });
-  onTestFinished(proxy.close);
-  const jobs = `jobs:
-  resolve_customers: { type: resolve, input: customers }
-  push: { type: segment_push, name: "Held ${Date.now()}", after: resolve_customers,
-    sql: "select service_pid from person_data.resolution where is_match" }
-`;
-  const setting = await makeSetting({ baseUrl: proxy.url, rows: 20, jobs });
+  const setting = await makeSetting({ baseUrl, rows: 20, jobs: pushInto("Held") });
   const run = startCli(["run", "--yes"], setting);
   await asked.promise;
   const pids = "SELECT DISTINCT service_pid AS pid FROM person_data.resolution WHERE is_match ORDER BY 1";

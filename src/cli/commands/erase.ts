@@ -260,7 +260,7 @@ function outcomeOf(plan: ErasurePlan, { erasureId, rows, waiting, left, notes }:
     ...(left
       ? { segments_left: left.segments, memberships_removed: left.removed, segments_refused: left.refused }
       : {}),
-    ...(left === null || left.failure === null ? {} : { segments_error: left.failure }),
+    ...(left && left.failure !== null ? { segments_error: left.failure } : {}),
   };
   const still = stillText(plan, flags, "to remove them there, repeat with --pid PID --remove-from-segments.");
   const lines = paragraphs(
@@ -280,17 +280,16 @@ function outcomeOf(plan: ErasurePlan, { erasureId, rows, waiting, left, notes }:
   return result(document, lines, exitCode === 0 && mayStay ? 3 : exitCode);
 }
 
-function leftText({ pids, segments, removed, refused, failure }: Left): string {
+function leftText({ pids, segments, removed, refused, failure }: Left): readonly string[] {
   if (pids.length === 0) {
-    return "! No PID of them is known, so they left no segment: repeat with --pid PID --remove-from-segments. The table tombstone lists erased PIDs.";
+    return [
+      "! No PID of them is known, so they left no segment: repeat with --pid PID --remove-from-segments. The table tombstone lists erased PIDs.",
+    ];
   }
   const asked = `Asked the service to remove them from all known segments (${count(segments)}): it removed ${countText(removed, "membership")}.`;
-  const again =
-    failure === null
-      ? asked
-      : `${asked}\n! It couldn't be asked again in case a run added them meanwhile: repeat with --pid PID --remove-from-segments. ${failure}`;
-  if (refused.length === 0) return again;
-  return `${again}\n! The API key may not change segments ${refused.join(", ")}, so they may still be members: use a key that may, and repeat with --pid PID --remove-from-segments.`;
+  const unasked = `! It couldn't be asked again in case a run added them meanwhile: repeat with --pid PID --remove-from-segments. ${failure}`;
+  const kept = `! The API key may not change segments ${refused.join(", ")}, so they may still be members: use a key that may, and repeat with --pid PID --remove-from-segments.`;
+  return [asked, ...(failure === null ? [] : [unasked]), ...(refused.length === 0 ? [] : [kept])];
 }
 
 function waitingText({ kind, name, host, folder }: Waiting): string {

@@ -172,7 +172,7 @@ export async function confirmBatch(
 ): Promise<void> {
   const claimed = stateTable(session, "claimed_key");
   const confirmed = await session.change(sql`UPDATE ${stateTable(session, "destination")}
-      SET confirmed = claimed, confirmed_id = claimed_id, is_released = false, needs_freshness = ${needsFreshness},
+      SET confirmed = claimed, confirmed_id = claimed_id, needs_freshness = ${needsFreshness},
         unreleased_since = least(unreleased_since, coalesce((SELECT min(marked_at) FROM ${claimed} WHERE destination = ${destination}), now())),
         rows_published = rows_published + ${rows}
       WHERE name = ${destination} AND claimed_id = ${batch.id}::uuid AND claimed <> confirmed`);
@@ -187,7 +187,7 @@ export async function recordRelease(
   confirmedId: string | null,
 ): Promise<void> {
   await session.change(sql`UPDATE ${stateTable(session, "destination")}
-      SET is_released = true, unreleased_since = NULL, last_published_at = CASE WHEN is_released THEN last_published_at ELSE now() END
+      SET unreleased_since = NULL, last_published_at = CASE WHEN unreleased_since IS NULL THEN last_published_at ELSE now() END
       WHERE name = ${destination} AND confirmed_id IS NOT DISTINCT FROM ${confirmedId}::uuid`);
 }
 

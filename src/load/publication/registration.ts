@@ -126,8 +126,6 @@ interface DestinationState {
   readonly claimedId: string | null;
   readonly confirmed: number;
   readonly confirmedId: string | null;
-  /** False if the destination may still have to publish a batch to readers or purge erased values. */
-  readonly isReleased: boolean;
   /** False in a copy of the database that publishes to it. */
   readonly isOfThisDatabase: boolean;
 }
@@ -138,7 +136,7 @@ const thisDatabase = sql.raw(THIS_DATABASE);
 async function readDestinations(session: Session): Promise<readonly DestinationState[]> {
   // `check` reads tables that aren't upgraded yet, without the column.
   return session.rows<DestinationState>(sql`
-    SELECT name, claimed, claimed_id AS "claimedId", confirmed, confirmed_id AS "confirmedId", is_released AS "isReleased",
+    SELECT name, claimed, claimed_id AS "claimedId", confirmed, confirmed_id AS "confirmedId",
       coalesce(to_jsonb(d) ->> 'database' = ${thisDatabase}, true) AS "isOfThisDatabase"
     FROM ${stateTable(session, "destination")} AS d ORDER BY name`);
 }
@@ -186,7 +184,7 @@ export async function restartDestination(session: Session, name: string, at: Pos
   await session.change(sql`UPDATE ${stateTable(session, "destination")}
     SET claimed = greatest(claimed, ${at?.number ?? 0}::bigint), confirmed = greatest(claimed, ${at?.number ?? 0}::bigint),
       claimed_id = ${at?.id ?? null}::uuid, confirmed_id = ${at?.id ?? null}::uuid,
-      needs_freshness = true, is_released = false, database = ${thisDatabase}
+      needs_freshness = true, unreleased_since = coalesce(unreleased_since, now()), database = ${thisDatabase}
     WHERE name = ${name}`);
   await forget(session, name, ["claimed_key", "dirty_key"]);
   await markTables(session, name, [...(await readFollowed(session, name)).keys()]);
@@ -265,7 +263,7 @@ export async function removeDestination(session: Session, name: string): Promise
 export async function laggingDestinations(session: Session): Promise<readonly string[]> {
   return session.pluck<string>(sql`
     SELECT name FROM ${stateTable(session, "destination")} AS d
-    WHERE claimed <> confirmed OR NOT is_released
+    WHERE claimed <> confirmed OR unreleased_since IS NOT NULL
       OR EXISTS (SELECT FROM ${stateTable(session, "dirty_key")} AS k WHERE k.destination = d.name)
     ORDER BY name`);
 }
