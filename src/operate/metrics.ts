@@ -263,7 +263,10 @@ const statusGauges: readonly StatusGauge[] = [
     { destination: ({ destination }) => destination },
     {
       publication_keys_waiting: ["Changed keys that are not published yet.", (found) => found.keys_waiting],
-      publication_lag_seconds: ["Age of the oldest unpublished change.", (found) => found.lag_seconds],
+      publication_lag_seconds: [
+        "Age of the oldest change that readers may not see.",
+        (found) => found.lag_seconds,
+      ],
       publication_timestamp_seconds: [
         "Time of the last published batch.",
         (found) => secondsOf(found.last_published_at),

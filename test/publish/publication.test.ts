@@ -88,6 +88,11 @@ describe("a publication", () => {
     expect(await lag()).toBeLessThan(700);
     await publishDestination(publication);
     expect(await lag()).toBe(0);
+
+    await source.sql("UPDATE person_data.person SET full_name = 'Eve'");
+    await source.sql("UPDATE person_data_state.dirty_key SET marked_at = now() - interval '10 minutes'");
+    await rejection(publishDestination(failing, { full: true }));
+    expect(await lag()).toBeGreaterThanOrEqual(600);
   });
 
   test("publishes only the tables in which something changed", async () => {

@@ -1,10 +1,10 @@
 import { text as readText } from "node:stream/consumers";
 import { localServices, openConfig, openPublisher, openService, openWarehouseOf } from "../app.ts";
 import { type Context, hintForInput, newRunId, parseSourceKey, requireYes, result } from "../command.ts";
-import { UsageError } from "../failure.ts";
+import { failureOf, UsageError } from "../failure.ts";
 import { paragraphs, table, type Text } from "../output.ts";
 import type { Config } from "../../config/config.ts";
-import { messageOf } from "../../errors.ts";
+import { InterruptedError } from "../../errors.ts";
 import { count, countText } from "../../figures.ts";
 import {
   erasePeople,
@@ -24,6 +24,7 @@ import { dropTombstones } from "../../load/erasure/remove.ts";
 import { checkErasureKey, removeLostDisk, type Waiting } from "../../load/erasure/requests.ts";
 import type { RowsByTable } from "../../load/erasure/subjects.ts";
 import type { Identifiers } from "../../load/inputs/input.ts";
+import type { Log } from "../../log.ts";
 
 interface EraseFlags {
   readonly pid?: readonly string[];
@@ -69,7 +70,7 @@ export async function erase(context: Context, flags: EraseFlags) {
   const waiting = (await closeErasures(services, [erasureId])).get(erasureId);
   if (waiting === undefined) throw new Error("the erasure has no end");
   await dropTombstones(db, config.privacy.erasureNoticeMs);
-  const left = leave && leftBefore ? await leaveAgain(leave, pids, leftBefore) : null;
+  const left = leave && leftBefore ? await leaveAgain(leave, pids, leftBefore, services.log) : null;
   const notes = strange.map(
     (source) => `! There is no input ${source}. ${hintForInput(source, Object.keys(config.inputs))}`,
   );
@@ -105,7 +106,12 @@ interface Left extends LeftSegments {
 }
 
 /** Leaves segments into which a push put someone meanwhile. The rows are gone by now, so a failure is part of the outcome. */
-async function leaveAgain(leave: Leave, pids: readonly string[], before: LeftSegments): Promise<Left> {
+async function leaveAgain(
+  leave: Leave,
+  pids: readonly string[],
+  before: LeftSegments,
+  log: Log,
+): Promise<Left> {
   try {
     const { segments, removed, refused } = await leave(pids);
     return {
@@ -116,7 +122,9 @@ async function leaveAgain(leave: Leave, pids: readonly string[], before: LeftSeg
       failure: null,
     };
   } catch (error) {
-    return { ...before, pids, failure: messageOf(error) };
+    if (error instanceof InterruptedError) throw error;
+    log.debug({ error }, "command_threw");
+    return { ...before, pids, failure: failureOf(error, "asking the service again").message };
   }
 }
 

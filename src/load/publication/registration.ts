@@ -181,10 +181,13 @@ async function forget(
  * progress. Drops pending keys, which full publication covers.
  */
 export async function restartDestination(session: Session, name: string, at: Position | null): Promise<void> {
+  const oldest = (["claimed_key", "dirty_key"] as const).map(
+    (table) => sql`(SELECT min(marked_at) FROM ${stateTable(session, table)} WHERE destination = ${name})`,
+  );
   await session.change(sql`UPDATE ${stateTable(session, "destination")}
     SET claimed = greatest(claimed, ${at?.number ?? 0}::bigint), confirmed = greatest(claimed, ${at?.number ?? 0}::bigint),
       claimed_id = ${at?.id ?? null}::uuid, confirmed_id = ${at?.id ?? null}::uuid,
-      needs_freshness = true, unreleased_since = coalesce(unreleased_since, now()), database = ${thisDatabase}
+      needs_freshness = true, unreleased_since = least(unreleased_since, ${sql.join(oldest)}, now()), database = ${thisDatabase}
     WHERE name = ${name}`);
   await forget(session, name, ["claimed_key", "dirty_key"]);
   await markTables(session, name, [...(await readFollowed(session, name)).keys()]);
