@@ -1,18 +1,16 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { castSourceKey, classifyRow, findSourceKey } from "../../src/load/lookups/explain-row.ts";
-import { createDatabase } from "../support/fresh-database.ts";
-import { connectAsText, useContext } from "./postgres-context.ts";
+import { connect, freshDatabase } from "./bare-database.ts";
+import { useContext } from "./postgres-context.ts";
 import { enrichSpec, people } from "./suite/people.ts";
 
 const context = useContext();
 
 test("a composite key of another database is found by equal values, however they are written", async () => {
-  const elsewhere = await createDatabase();
-  onTestFinished(() => elsewhere.release());
-  const there = await connectAsText(elsewhere.url);
+  const elsewhere = await freshDatabase();
+  const there = await connect(elsewhere.url);
   await there.query(`CREATE TABLE people (tenant numeric, code char(6), first_name text, last_name text, email text, phone text,
     PRIMARY KEY (tenant, code)); INSERT INTO people VALUES (3, 'it''s', 'Ann', 'Lee', 'ann@example.com', NULL)`);
-  await there.end();
   const input = {
     ...people,
     relation: { table: ["people"] },

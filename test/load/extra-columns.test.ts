@@ -1,8 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { ExtraColumns } from "../../src/schemas/extra-columns.ts";
 import { openWarehouse } from "../support/bound-load.ts";
-import { openPostgresContext } from "./postgres-context.ts";
-import { holdJobs } from "./suite/nights.ts";
+import { useContext } from "./postgres-context.ts";
 import { commitPersons, wholePerson } from "./suite/person-updates.ts";
 
 const EXTRA: ExtraColumns = {
@@ -43,16 +42,14 @@ const expected = CASES.map(([, row]) => ({
   ...row,
 }));
 
+const context = useContext();
+
 test("fields that the interface doesn't name get typed columns, in stored people and in new ones", async () => {
-  const context = await openPostgresContext();
-  onTestFinished(() => context.close());
   const { client } = context;
   const rows = async (prefix: string, columns = COLUMNS.join(", ")) => {
     const text = `SELECT ${columns} FROM person_data.person WHERE service_pid LIKE '${prefix}%' ORDER BY service_pid`;
     return (await client.query<Record<string, string | null>>(text)).rows;
   };
-  await holdJobs(context.warehouse);
-  await client.query("CREATE SCHEMA crm");
   await commitPersons(context, [...peopleOf("old"), wholePerson("none")]);
   const before = await rows("", "service_pid, _synced_at, _record_synced_at");
 
@@ -88,8 +85,6 @@ test("fields that the interface doesn't name get typed columns, in stored people
 });
 
 test("a column that a later version declares is replaced by the declared one", async () => {
-  const context = await openPostgresContext();
-  onTestFinished(() => context.close());
   const { client, warehouse } = context;
   await client.query(`ALTER TABLE person_data.person DROP COLUMN estimated_income_min CASCADE,
       ADD COLUMN estimated_income_min bigint GENERATED ALWAYS AS (1) STORED;

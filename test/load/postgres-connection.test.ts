@@ -3,14 +3,13 @@ import { writeFile } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { createSecureContext, TLSSocket } from "node:tls";
-import { Client } from "pg";
 import { expect, inject, onTestFinished, test, vi } from "vitest";
 import { fileSecret } from "../../src/config/secrets.ts";
 import { settingsOf } from "../../src/load/db/connect.ts";
 import { explainFailure } from "../../src/load/db/failures.ts";
 import { openPool } from "../../src/load/db/session.ts";
 import { makeSelfSigned } from "../extract/self-signed.ts";
-import { createDatabase } from "../support/fresh-database.ts";
+import { freshDatabase, roleIn } from "./bare-database.ts";
 
 const SSL_REQUEST = Buffer.from("0000000804d2162f", "hex");
 /** Password requests of a server: type R, length, method. */
@@ -132,30 +131,15 @@ test("an address keeps its port, names, options and characters", () => {
 });
 
 test("a new password in the file of the address is found by the next connection", async () => {
-  const database = await createDatabase();
-  onTestFinished(() => database.release());
-  const admin = new Client({ connectionString: database.url });
-  await admin.connect();
-  const role = `rotated_${new URL(database.url).pathname.slice(6)}`;
-  onTestFinished(async () => {
-    await admin.query(`DROP ROLE ${role}`);
-    await admin.end();
-  });
-  await admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'first'`);
+  const { url, role, admin } = await roleIn(await freshDatabase(), "SELECT 1");
   const file = join(inject("runFolder"), role);
-  const addressWith = (password: string) => {
-    const url = new URL(database.url);
-    url.username = role;
-    url.password = password;
-    return url.href;
-  };
-  await writeFile(file, addressWith("first"), { mode: 0o600 });
+  await writeFile(file, url, { mode: 0o600 });
   const secret = fileSecret(file);
   const pool = openPool({ url: await secret.read(), readUrl: () => secret.read() }, 1);
   onTestFinished(() => pool.end());
   await pool.query("SELECT 1");
   await admin.query(`ALTER ROLE ${role} PASSWORD 'second'`);
-  await writeFile(file, addressWith("second"), { mode: 0o600 });
+  await writeFile(file, url.replace(":secret@", ":second@"), { mode: 0o600 });
   await admin.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", [role]);
   await expect
     .poll(async () => (await pool.query("SELECT current_user AS name").catch(() => null))?.rows[0])

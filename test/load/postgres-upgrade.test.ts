@@ -1,9 +1,10 @@
 import type { Client } from "pg";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { personDerivations } from "../../src/schemas/person.ts";
-import { holdJobs } from "./suite/nights.ts";
 import { commitPersons, wholePerson } from "./suite/person-updates.ts";
-import { openPostgresContext } from "./postgres-context.ts";
+import { useContext } from "./postgres-context.ts";
+
+const context = useContext();
 
 const tables = [...personDerivations.keys()];
 const derivedOf = (table: string) =>
@@ -54,11 +55,7 @@ const ranges = [
 ];
 
 test("rows of an earlier version get the derived columns that a load computes, and count as changed", async () => {
-  const context = await openPostgresContext();
-  onTestFinished(() => context.close());
   const { client, warehouse } = context;
-  await holdJobs(warehouse);
-  await client.query("CREATE SCHEMA crm");
   const people = ranges.map((range, i) =>
     wholePerson(`p-${i}`, {
       estimated_income_range: range,
