@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseAccounts, readStartupFailure } from "../../src/load/embedded/programs.ts";
+import { readStartupFailure } from "../../src/load/embedded/programs.ts";
 
 // Real messages of Postgres 18 and Node.
 test.each([
@@ -16,12 +16,4 @@ test.each([
   ['FATAL:  configuration file "postgresql.conf" contains errors', "unknown"],
 ] as const)("%s is read as %s", (text, failure) => {
   expect(readStartupFailure(text)).toBe(failure);
-});
-
-test("accounts that a server may run as are neither root nor out of range", () => {
-  expect(
-    parseAccounts(
-      "root:x:0:0:root:/root:/bin/sh\nnobody:*:-2:-2::/:\npostgres:x:101:104::/:/bin/sh\n\n# comment\nwheel:x:7:0::/:",
-    ),
-  ).toEqual([{ name: "postgres", uid: 101, gid: 104 }]);
 });

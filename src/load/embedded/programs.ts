@@ -50,7 +50,7 @@ export async function chooseServerUser(
 }
 
 /** Accounts of /etc/passwd, except root and those with invalid ids. */
-export function parseAccounts(passwd: string): ServerUser[] {
+function parseAccounts(passwd: string): ServerUser[] {
   return passwd
     .split("\n")
     .map((line) => line.split(":"))

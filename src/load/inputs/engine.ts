@@ -38,13 +38,6 @@ import {
 /** Lists of texts by the names under which {@link InputEngine.isIn} refers to them. */
 export type TextLists = Readonly<Record<string, readonly string[]>>;
 
-/** Options of a list expression: its elements are named `e`. */
-export interface ListOptions {
-  /** Condition for elements; absent to keep all. */
-  readonly where?: string;
-  readonly limit?: number;
-}
-
 /** SQL and connection of another database's engine. What its SQL has in common with others stands in {@link openSqlInputs}. */
 export interface InputEngine {
   readonly name: InputSample["engine"];
@@ -55,7 +48,8 @@ export interface InputEngine {
   text(value: string, typeName: string): string;
   /** Reads a text as a value of a type; null if it is none. */
   value(text: string, typeName: string): string;
-  list(list: string, element: string, options?: ListOptions): string;
+  /** List of its elements `e` as an expression of each; `where` is a condition for them. */
+  list(list: string, element: string, options?: { readonly where?: string; readonly limit?: number }): string;
   /** JSON of a text, or of a list of texts. */
   json(value: string): string;
   /** Text of Postgres's `bytea` with the MD5 hash of the texts as a JSON list. */
