@@ -90,29 +90,12 @@ const LATE: readonly LateMistake[] = [
     ],
   },
   {
-    mistake: "a file without a header",
-    replace: fileInput("leads.csv"),
-    files: { "leads.csv": "1,Ann,Lee,ann@example.com\n" },
-    printed: [
-      "leads.csv, line 1, has no column id, first_name, last_name, email.",
-      "→ The first line must have",
-    ],
-  },
-  {
     mistake: "a file that isn't compressed",
     replace: fileInput("leads.csv.gz"),
     files: { "leads.csv.gz": `${HEADER}1,Ann,Lee,ann@example.com\n` },
     printed: [
       "leads.csv.gz isn't compressed as its name says.",
       "→ Compress the file, or remove the end of its name",
-    ],
-  },
-  {
-    mistake: "an Excel file",
-    replace: fileInput("leads.xlsx"),
-    printed: [
-      'inputs.customers.table (line 10): is not a file that can be read (found "leads.xlsx")',
-      "ends with .csv",
     ],
   },
   {

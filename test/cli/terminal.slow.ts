@@ -1,25 +1,12 @@
 import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
 import { launcher, makeFolder } from "./support/cli.ts";
 import { startOnTerminal } from "./support/on-terminal.ts";
-import { createCustomers, makeSetting, startSandbox } from "./support/setting.ts";
+import { makeServed, makeSetting } from "./support/setting.ts";
 import { runSql } from "../support/run-sql.ts";
 
 const RESOLVE = "jobs:\n  resolve_customers: { type: resolve, input: customers }\n";
-
-test.concurrent("a run on a terminal shows bars and a table, and no log lines", async () => {
-  const setting = await makeSetting({ rows: 300, jobs: RESOLVE });
-  const run = startOnTerminal(["run"], { ...setting, columns: 120 });
-  const { code, screen } = await run.ended;
-  expect(code).toBe(0);
-  expect(screen).toMatch(/resolve_customers {2}█{24} 100% {2}\d+ of \d+/);
-  expect(screen).toMatch(/ {2}job +read +sent +billed/);
-  expect(screen).not.toContain("job_ended");
-  expect(screen).not.toContain('"event"');
-});
 
 test.concurrent("a narrow terminal shows figures instead of bars, and a block instead of a row", async () => {
   const setting = await makeSetting({ rows: 300, jobs: RESOLVE });
@@ -31,11 +18,9 @@ test.concurrent("a narrow terminal shows figures instead of bars, and a block in
 });
 
 test.concurrent("a failed job is reported by the summary, and not logged before it", async () => {
-  const service = await startSandbox(await makeFolder());
   const jobs =
     "jobs:\n  first: { type: resolve, input: customers }\n  second: { type: enrich, input: customers, after: first }\n";
-  const setting = await makeSetting({ baseUrl: service, jobs });
-  await createCustomers(setting.url, 5);
+  const setting = await makeServed({ rows: 5, jobs });
   const env = { ...setting.env, PERSON_SERVICE_API_KEY: "revoked" };
   const { code, screen } = await startOnTerminal(["run"], { ...setting, env, columns: 100 }).ended;
   expect(code).toBe(1);
@@ -90,21 +75,3 @@ test.concurrent("a failure on a terminal is shown as text, without JSON", async 
   expect(screen).toContain("\u001b[31m✗\u001b[39m No configuration at ");
   expect(screen).not.toContain("{");
 });
-
-test.concurrent("init on a terminal writes a file for the sandbox if Enter accepts every proposal", async () => {
-  const cwd = await makeFolder();
-  const run = startOnTerminal(["init"], { cwd, columns: 120 });
-  for (const question of QUESTIONS) {
-    await run.shows(question);
-    run.type("\n");
-  }
-  expect((await run.ended).code).toBe(0);
-  const text = await readFile(join(cwd, "config.yaml"), "utf8");
-  expect(text).toContain("base_url: sandbox");
-  expect(text).toContain("url: embedded");
-  expect(text).toContain("table: crm.customers");
-  expect(text).toContain("emails: [email, work_email]");
-});
-
-/** Proposals, in order. */
-const QUESTIONS = ["[sandbox]", "[embedded]", "[crm.customers]", "[id]", "[Enter: done]", "[yes]"];
