@@ -44,23 +44,10 @@ test.for(["run", "plan", "check", "status", "migrate"])(
   },
 );
 
-const FLAGS = [
-  "init",
-  "--base-url",
-  "https://api.example.com",
-  "--warehouse-url-env",
-  "WAREHOUSE_URL",
-  "--table",
-  "crm.Contacts",
-  "--key",
-  "tenant_id,id",
-  "--field",
-  "first_name=first",
-  "--field",
-  "last_name=last",
-  "--field",
-  "emails=email, work_email",
-];
+const FLAGS =
+  "init --base-url https://api.example.com --warehouse-url-env WAREHOUSE_URL --table crm.Contacts --key tenant_id,id --field first_name=first --field last_name=last --field emails=email,work_email".split(
+    " ",
+  );
 
 test("init writes a valid configuration, readable by its owner only, and never overwrites one", async () => {
   const cwd = await makeFolder();

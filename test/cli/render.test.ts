@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { renderRunSummary } from "../../src/cli/commands/run.ts";
 import { renderBudgets, renderRunCost } from "../../src/cli/costs.ts";
@@ -8,7 +7,6 @@ import { type JobReport, type Status, zeroCounters } from "../../src/jobs/job.ts
 import type { Cost } from "../../src/jobs/price.ts";
 import type { PublishResult } from "../../src/jobs/publish/publisher.ts";
 import { jobTypes } from "../../src/jobs/registry.ts";
-import { makeFolder } from "./support/cli.ts";
 import { configText } from "./support/setting.ts";
 
 type Job = Partial<JobReport> & { readonly job: string; readonly type: string };
@@ -84,15 +82,11 @@ describe("the summary of a run", () => {
     readonly publications?: readonly PublishResult[];
     readonly changed?: Readonly<Record<string, number>>;
   }): Promise<string> {
-    const parts = { baseUrl: "https://service.example" };
-    const folder = await makeFolder({ "config.yaml": configText(parts) });
-    const config = await loadConfig({
-      jobTypes,
-      file: join(folder, "config.yaml"),
-      env: { PERSON_SERVICE_API_KEY: "k", WAREHOUSE_URL: "postgres://localhost/x" },
-    });
+    const text = configText({ baseUrl: "https://service.example" });
+    const env = { PERSON_SERVICE_API_KEY: "k", WAREHOUSE_URL: "postgres://localhost/x" };
+    const config = await loadConfig({ jobTypes, file: "config.yaml", text, env });
     const changed = options.changed && { people_changed: { people: 1204, by_field_group: options.changed } };
-    const text = renderRunSummary(
+    const summary = renderRunSummary(
       { ...reportOf(options.jobs, options.status), ...changed },
       {
         config,
@@ -103,7 +97,7 @@ describe("the summary of a run", () => {
         isTrial: false,
       },
     );
-    return layOut(text, 80);
+    return layOut(summary, 80);
   }
 
   const headlineOf = async (options: Parameters<typeof summaryOf>[0]) =>

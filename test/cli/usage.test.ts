@@ -6,21 +6,8 @@ import { promisify } from "node:util";
 import { launcher, makeFolder, runCli } from "./support/cli.ts";
 import { runHere, runHereJson } from "./support/in-process.ts";
 
-test("the help names every command", async () => {
-  const cwd = await makeFolder();
-  const { code, stdout, stderr } = await runHere(["--help"], cwd);
-  expect(code).toBe(0);
-  expect(stderr).toBe("");
-  for (const command of ["init", "check", "migrate", "plan", "run", "status", "sandbox", "database"]) {
-    expect(stdout).toMatch(new RegExp(`^  ${command} `, "m"));
-  }
-});
-
 test.for([
   [["run", "--shard", "2/2"], "Expected I/N, with I from 0 to N - 1"],
-  [["run", "--shard", "0/0"], "Expected I/N, with I from 0 to N - 1"],
-  [["run", "--shard", "-1/2"], "Expected I/N, with I from 0 to N - 1"],
-  [["run", "--shard", "1"], "Expected I/N, with I from 0 to N - 1"],
   [["plan", "--shard", "1.5/2"], "Expected I/N, with I from 0 to N - 1"],
   [["run", "--refresh"], `Unknown option '--refresh'. See bin/person-etl run --help.`],
   [["run", "--dryrun"], "Unknown option '--dryrun'. Did you mean --dry-run?"],
