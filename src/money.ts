@@ -92,7 +92,7 @@ export interface MoneyBudget {
   readonly month: Amount | null;
 }
 
-export interface MoneyLeft {
+interface MoneyLeft {
   /** Most that the records of the period can have cost so far. */
   readonly spent: Amount;
   /** Further records that are certainly paid for. */

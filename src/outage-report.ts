@@ -2,7 +2,7 @@ import type { Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 
 /** Something that doesn't respond at the moment. */
-export interface Outage {
+interface Outage {
   /** In milliseconds since the epoch, like `untilMs`; the earliest counts. */
   readonly sinceMs: number;
   /** End of the attempts, or of the wait for a response, of which the latest counts. Null if unknown. */

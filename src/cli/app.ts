@@ -59,14 +59,11 @@ export async function refuseForeignFolder(dataDir: string): Promise<void> {
   throw new FixConfigurationError("data_dir_owner", message, [{ path: "data_dir", message: why, hint }]);
 }
 
-interface OpenedWarehouse {
-  readonly db: Db;
-  /** Lines for the user about connecting psql and BI tools; empty for the user's own Postgres. */
-  readonly howToConnect: readonly string[];
-}
-
-/** Opens the configured warehouse, starts the embedded database if necessary, and checks that it is reachable. */
-export async function openWarehouseOf(context: Context, config: Config): Promise<OpenedWarehouse> {
+/**
+ * Opens the configured warehouse, starts the embedded database if necessary, and checks that it is reachable. `howToConnect` has
+ * lines for the user about connecting psql and BI tools; none for the user's own Postgres.
+ */
+export async function openWarehouseOf(context: Context, config: Config) {
   const { log, scope, stop } = context;
   const { url, schema, opsSchema } = config.warehouse;
   let target: WarehouseTarget = { ...(await warehouseTarget(config)), log };

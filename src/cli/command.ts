@@ -26,9 +26,9 @@ export interface Context extends Pick<Terminal, "log" | "scrubber" | "progress" 
   readonly scope: Scope;
   /** Prints the result before the end, for long-running commands. */
   readonly announce: (document: object, text: string) => Promise<void>;
-  /** Asks on the terminal, null at the end of input; null if no one can answer. Rejects if `signal` aborts. */
   /** Replaces commands and pages in a message by what the user can type and open here. */
   readonly localize: (message: string) => string;
+  /** Asks on the terminal, null at the end of input; null if no one can answer. Rejects if `signal` aborts. */
   readonly ask: ((question: string, signal?: AbortSignal) => Promise<string | null>) | null;
 }
 
@@ -136,22 +136,16 @@ export function newRunId(): string {
   return `${time}Z-${randomBytes(4).toString("hex")}`;
 }
 
-/** An input row as typed: `customers/4711`. */
-export interface TypedRow extends RowKey {
-  /** Values of the key columns. */
-  readonly key: readonly string[];
-}
-
 /**
  * Parses `customers/4711`: input name and key, which may contain slashes. The key of an input with several key columns is a
- * JSON list, and is returned in canonical form, as stored in tables.
+ * JSON list, and is returned in canonical form, as stored in tables, and as `key` with the values of its columns.
  * @param flag flag or command in messages
  */
 export function parseSourceKey(
   text: string,
   inputs: Readonly<Record<string, { readonly key: readonly string[] }>>,
   flag = "--source-key",
-): TypedRow {
+): RowKey & { readonly key: readonly string[] } {
   const [, source = "", sourceKey = ""] = /^([^/]+)\/([^]+)$/.exec(text) ?? [];
   if (source === "") {
     throw new UsageError(`${flag} takes an input name, a slash and a key, such as customers/4711.`);

@@ -12,7 +12,7 @@ import {
 import { type InputSource, SAMPLE_LIMIT_MS } from "../../load/inputs/input.ts";
 
 /** A setting that names columns, as a line of the configuration: `key: [id, "Kd Nr"]`. */
-export function columnsSetting(name: string, columns: readonly string[]): string {
+function columnsSetting(name: string, columns: readonly string[]): string {
   return `${name}: ${columnsText(columns)}`;
 }
 

@@ -2,7 +2,6 @@ import { localServices, openConfig, openFilledWarehouse } from "../app.ts";
 import { type Context, newRunId, requireYes, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import { paragraphs, table } from "../output.ts";
-import type { JobConfig } from "../../config/config.ts";
 import { countText } from "../../figures.ts";
 import { findJob } from "../../jobs/job-selection.ts";
 import { isLookupJob } from "../../jobs/lookup/lookup-types.ts";
@@ -18,12 +17,7 @@ interface ChangeFlags {
   readonly yes?: boolean;
 }
 
-interface OpenedJob {
-  readonly job: JobConfig;
-  readonly services: ReturnType<typeof localServices>;
-}
-
-async function open(context: Context, name: string): Promise<OpenedJob> {
+async function open(context: Context, name: string) {
   const config = await openConfig(context);
   const job = findJob(config, name);
   const db = await openFilledWarehouse(context, config);
@@ -34,7 +28,7 @@ export async function show(context: Context, _flags: object, name: string) {
   return await report(await open(context, name));
 }
 
-async function report({ job, services }: OpenedJob) {
+async function report({ job, services }: Awaited<ReturnType<typeof open>>) {
   const found = await readCheckpointReport(services.db, job);
   const { meaning, checkpoints } = found;
   if (isLookupJob(job)) return result(found, `${job.name} has no checkpoint: ${meaning}.`);

@@ -19,7 +19,7 @@ export async function costs(context: Context, flags: CostsFlags): Promise<Outcom
 const money = (value: number | null, currency: string | null) =>
   value === null || currency === null ? null : amountText(value, currency);
 
-export function renderCosts(report: CostsReport): Text {
+function renderCosts(report: CostsReport): Text {
   const { month, is_over: isOver, lines, currency, amount, amount_at_most: most, unknown } = report;
   const total =
     currency === ""

@@ -40,7 +40,7 @@ export async function plan(
 }
 
 /** @param show number of records to show of each job's first request */
-export function renderPlan(report: PlanReport, show = 0): Text {
+function renderPlan(report: PlanReport, show: number): Text {
   const { jobs, budgets } = report;
   const isHinted = jobs.some((job) => job.records_to_send > 0 && job.requests === undefined);
   const hint = isHinted ? " `plan --show 1` prints the first record of each job." : "";
