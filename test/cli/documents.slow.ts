@@ -1,10 +1,8 @@
 import { readFileSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { makeFolder, runJson, startCli } from "./support/cli.ts";
 import { expectDescribed } from "./support/documents.ts";
-import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+import { makeServed, type Setting } from "./support/setting.ts";
 
 const JOBS = `prices: { currency: USD, resolve: 0.01, validate_emails: 0.002, enrich: 0.1, unlock: 0.2 }
 budgets: { enrich: { per_day: 100 }, unlock: { per_month: { amount: 1000 } } }
@@ -83,14 +81,10 @@ async function firstDocument(line: string, setting: Pick<Setting, "cwd" | "env">
 }
 
 test("the documents of all commands are as their JSON Schema says", async () => {
-  const setting = await makeSetting();
-  const baseUrl = await startSandbox(setting.cwd);
-  await createCustomers(setting.url, 80);
+  const setting = await makeServed({ rows: 80, jobs: `${JOBS}http: { port: 0 }\n` });
   await setting.query(
     "UPDATE crm.customers SET email = 'no address', work_email = NULL, phone = NULL WHERE id = 7",
   );
-  const config = `${configText({ baseUrl, jobs: JOBS })}http: { port: 0 }\n`;
-  await writeFile(join(setting.cwd, "config.yaml"), config);
   await runAll(commands, setting);
   const cursor = (await runJson(["checkpoint", "show", "members"], setting)).document["checkpoints"];
   const [first] = cursor as readonly { readonly cursor: object; readonly stream: string }[];
@@ -102,18 +96,8 @@ test("the documents of all commands are as their JSON Schema says", async () => 
   await runAll(lastCommands, setting);
 
   const folder = await makeFolder();
-  const init = [
-    "init",
-    "--base-url",
-    "sandbox",
-    "--table",
-    "people",
-    "--key",
-    "id",
-    "--field",
-    "emails=email",
-  ];
-  expect((await runJson(init, { cwd: folder })).code).toBe(0);
+  const init = "init --base-url sandbox --table people --key id --field emails=email";
+  expect((await runJson(init.split(" "), { cwd: folder })).code).toBe(0);
   await firstDocument("database", { cwd: folder, env: {} });
 
   const schema: { readonly $defs: object } = JSON.parse(
@@ -124,7 +108,7 @@ test("the documents of all commands are as their JSON Schema says", async () => 
     ...stayUp,
     "database",
     set.join(" "),
-    init.join(" "),
+    init,
   ];
   const described = Object.keys(schema.$defs).filter((name) => /^[a-z]/u.test(name));
   const missing = described.filter(

@@ -1,5 +1,3 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
@@ -8,7 +6,7 @@ import { type Sent, startService } from "./support/answering-service.ts";
 import { runJson } from "./support/cli.ts";
 import { runMeasured } from "./support/measured-cli.ts";
 import { partOf } from "../support/test-size.ts";
-import { configText, createCustomers, makeSetting, type Setting } from "./support/setting.ts";
+import { makeSetting, type Setting } from "./support/setting.ts";
 
 const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 
@@ -25,17 +23,13 @@ function* textOf(records: readonly Sent[], more: More): Generator<string> {
 }
 
 async function start(rows: number, more: More, isGzip = true) {
-  const setting = await makeSetting();
-  await createCustomers(setting.url, rows);
   const service = await startService((records, response) => {
     response.writeHead(200, isGzip ? { "content-encoding": "gzip" } : {});
     const body = Readable.from(textOf(records, more));
     const sending = isGzip ? pipeline(body, createGzip({ level: 1 }), response) : pipeline(body, response);
     sending.catch(() => {});
   });
-  const config = configText({ baseUrl: service.url, jobs: JOBS });
-  await writeFile(join(setting.cwd, "config.yaml"), config);
-  return { setting, service };
+  return { setting: await makeSetting({ rows, baseUrl: service.url, jobs: JOBS }), service };
 }
 
 /** Loaded people, ledger, and rejects. */

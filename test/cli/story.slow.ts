@@ -1,33 +1,21 @@
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { startSandbox } from "../../packages/sandbox/src/start-sandbox.ts";
 import { openDuckDb } from "../../src/publish/duckdb/session.ts";
-import { PEOPLE, SEED } from "../downstream/support/nights-config.ts";
-import { createCustomers } from "../downstream/support/sandbox-nights.ts";
 import { passMidnight } from "../support/held-day.ts";
 import { controlSandbox } from "../support/sandbox-control.ts";
 import { runCli, runJson } from "./support/cli.ts";
-import { makeSetting } from "./support/setting.ts";
+import { makeSetting, PEOPLE } from "./support/setting.ts";
 
 /** Days between the refreshes, in which people change at the service. */
 const YEAR = 400;
 
-const configFor = (url: string) => `service: { base_url: "${url}", api_key: "\${PERSON_SERVICE_API_KEY}" }
-warehouse: { type: postgres, url: "\${WAREHOUSE_URL}" }
-inputs:
-  customers:
-    table: crm.customers
-    key: id
-    fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone],
-              address_line_1: street, city: city, state: state, zipcode: zip }
-jobs:
+const JOBS = `jobs:
   resolve_customers: { type: resolve, input: customers }
   enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers }
   watched: { type: segment_push, name: Customers, after: [enrich_customers], sql: "select service_pid from person_data.identity_link" }
   deaths: { type: death_signals, segments: [{ job: watched }] }
-publish:
-  local: { type: duckdb, path: people.duckdb }
+publish: { local: { type: duckdb, path: people.duckdb } }
 `;
 
 /** Queries of a person, each of one text column. */
@@ -47,11 +35,9 @@ const valuesOf = (rows: readonly object[]) => rows.map((row) => String(Object.va
 
 test("a customer changes jobs, moves, dies and is erased: tables, views and the published copy follow", async () => {
   await passMidnight();
-  const sandbox = await startSandbox({ seed: SEED, people: PEOPLE });
+  const sandbox = await startSandbox({ seed: 1, people: PEOPLE });
   onTestFinished(() => sandbox.close());
-  const setting = await makeSetting();
-  await writeFile(join(setting.cwd, "config.yaml"), configFor(sandbox.url));
-  await createCustomers(setting.url, 1000);
+  const setting = await makeSetting({ rows: 1000, baseUrl: sandbox.url, jobs: JOBS });
   await controlSandbox(sandbox.url, "/clock", { days: -420 });
   const refresh = async () => {
     const { code, document } = await runJson(["run", "--resend", "--yes"], setting);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { statesOfTime } from "../../src/operate/alerts.ts";
 import { compareShare } from "../../src/operate/business-alerts.ts";
+import { fine, load } from "../config/support.ts";
 import { configOf, startWorld, type World } from "../jobs/world.ts";
 import { conclude, runAndConclude, startWebhook, warnings } from "./alerts-world.ts";
 
@@ -168,12 +169,8 @@ test("nothing is measured or reported that alerts.on doesn't name", async () => 
 });
 
 test("plan_left reports a plan that is nearly used up, and one that won't last at a known pace", async () => {
-  const config = await (
-    await startWorld({
-      rows: 1,
-      config: configOf(enrich, `alerts: { webhook: "\${SERVICE_URL}", on: [plan_left] }`),
-    })
-  ).config();
+  const env = { SERVICE_URL: "https://service.example" };
+  const config = await load(`${fine}alerts: { webhook: "\${SERVICE_URL}", on: [plan_left] }\n`, { env });
   const plan = {
     of: "enrich",
     basis: "included_per_month" as const,
