@@ -5,11 +5,21 @@ import { startSandbox } from "../../packages/sandbox/src/start-sandbox.ts";
 import { atEnd } from "../cli/support/at-end.ts";
 import { runCli } from "../cli/support/cli.ts";
 import { configText, makeSetting, type Setting } from "../cli/support/setting.ts";
+import { readMembers, SEGMENT, truthOf } from "../jobs/segments/members-world.ts";
+import {
+  ask,
+  type Compared,
+  type CountTexts,
+  differences,
+  statedBuckets,
+  statedDays,
+  storedBuckets,
+  storedDays,
+} from "../jobs/usage/usage-truth.ts";
 import { seededRandom, testSeed } from "../support/seeded-random.ts";
 import { sized } from "../support/test-size.ts";
-import { controlSandbox, membersAt } from "../support/sandbox-control.ts";
+import { controlSandbox, livingAt } from "../support/sandbox-control.ts";
 
-const SEGMENT = "11111111-1111-4111-8111-111111111111";
 const PUSHED = "22222222-2222-4222-8222-222222222222";
 const MEMBERS = 5400;
 const PEOPLE = 8000;
@@ -57,22 +67,15 @@ const FAULTS = [
 ];
 const KILLS = ["before_send", "after_receive", "before_commit", "after_commit"];
 
-interface Stage {
-  readonly url: string;
+interface Stage extends Compared {
   readonly setting: Setting;
   /** Offset of the sandbox's and the program's clock, milliseconds. */
   aheadMs: number;
   control(path: string, body?: object): Promise<unknown>;
 }
 
-async function readJson(url: string, path: string): Promise<unknown> {
-  const response = await fetch(url + path, { headers: { "x-api-key": "truth" } });
-  if (!response.ok) throw new Error(`${path} answered ${response.status}`);
-  return response.json();
-}
-
 /** Differing lines of two lists; empty if they are equal. */
-function differences(stored: readonly string[], stated: readonly string[]): readonly string[] {
+function differingLines(stored: readonly string[], stated: readonly string[]): readonly string[] {
   const [mine, theirs] = [new Set(stored), new Set(stated)];
   return [
     ...stored.filter((line) => !theirs.has(line)).map((line) => `only stored: ${line}`),
@@ -81,31 +84,19 @@ function differences(stored: readonly string[], stated: readonly string[]): read
   ];
 }
 
-const storedLines = async ({ setting }: Stage, sql: string): Promise<readonly string[]> =>
-  (await setting.query(sql)).map((row) => String(row["line"]));
-
-/** Present and former members of a segment at the service. */
-const membersOf = ({ url }: Stage, segment: string) => membersAt(url, segment);
+const storedLines = async (stage: Stage, sql: string): Promise<readonly string[]> =>
+  (await stage.rows(sql)).map((row) => String(row["line"]));
 
 async function compareMembers(stage: Stage): Promise<readonly string[]> {
-  const members = await membersOf(stage, SEGMENT);
-  const stored = await storedLines(
-    stage,
-    `SELECT service_pid || ' ' || to_char(first_added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS line
-     FROM person_data.segment_member WHERE segment_id = '${SEGMENT}' AND is_member`,
-  );
-  const stated = members.filter((member) => member.is_member);
-  return differences(
-    stored,
-    stated.map(({ service_pid: pid, first_added_at: at }) => `${pid} ${at}`),
-  );
+  const { known, truth } = await readMembers(stage);
+  return differingLines(known, truth);
 }
 
 /** Number of each person's additions and their presence, as seen by the nights. */
 type Presence = Map<string, { comings: number; stays: boolean }>;
 
 async function notePresence(stage: Stage, presence: Presence): Promise<void> {
-  for (const { service_pid: pid, is_member: stays } of await membersOf(stage, SEGMENT)) {
+  for (const { service_pid: pid, is_member: stays } of await truthOf(stage)) {
     const known = presence.get(pid) ?? { comings: 0, stays: false };
     presence.set(pid, { comings: known.comings + (stays && !known.stays ? 1 : 0), stays });
   }
@@ -125,24 +116,21 @@ async function compareHistory(stage: Stage, presence: Presence): Promise<readonl
   const seen = [...presence].filter(([, { comings }]) => comings > 0);
   const lineOf = ([pid, { comings, stays }]: (typeof seen)[number]) =>
     `${pid} ${comings} ${stays ? "t" : "f"} f`;
-  return differences(stored, seen.map(lineOf));
+  return differingLines(stored, seen.map(lineOf));
 }
 
 /** Compares the pushed segment with the query and the stored state. Members in doubt stay when they are no longer listed. */
 async function comparePushed(stage: Stage): Promise<readonly string[]> {
   const wanted = await storedLines(stage, WANTED.replace("service_pid", "service_pid AS line"));
-  const known = await stage.setting.query(
+  const known = await stage.rows(
     `SELECT service_pid, is_own FROM person_data_state.segment_push_member WHERE state = 'member' AND segment_id = '${PUSHED}'`,
   );
   const pids = known.map((row) => String(row["service_pid"]));
-  const mayStay = new Set(
-    known.filter((row) => row["is_own"] === null).map((row) => String(row["service_pid"])),
-  );
-  const members = (await membersOf(stage, PUSHED)).filter((member) => member.is_member);
-  const stated = members.map((member) => member.service_pid);
+  const mayStay = new Set(known.flatMap((row) => (row["is_own"] === null ? [row["service_pid"]] : [])));
+  const stated = await livingAt(stage.sandbox.url, PUSHED);
   return [
-    ...differences(pids, stated),
-    ...differences(
+    ...differingLines(pids, stated),
+    ...differingLines(
       wanted,
       stated.filter((pid) => wanted.includes(pid) || !mayStay.has(pid)),
     ),
@@ -151,7 +139,7 @@ async function comparePushed(stage: Stage): Promise<readonly string[]> {
 
 async function compareDeaths(stage: Stage): Promise<readonly string[]> {
   // The service's answer (section 2.11).
-  const { results } = (await readJson(stage.url, `/v2/segments/signals/deaths?segment_id=${SEGMENT}`)) as {
+  const { results } = (await ask(stage, `/v2/segments/signals/deaths?segment_id=${SEGMENT}`)) as {
     results: {
       obituary_id: string;
       service_pid: string;
@@ -191,64 +179,32 @@ async function compareDeaths(stage: Stage): Promise<readonly string[]> {
       metadata.join(","),
     ].join(" ");
   });
-  return differences(stored, stated);
+  return differingLines(stored, stated);
 }
 
 async function compareSearches(stage: Stage): Promise<readonly string[]> {
-  // The service's answer (section 2.9).
-  const { history } = (await readJson(stage.url, "/person-search/v0/usage?days=90")) as {
-    history: Record<string, string | number>[];
-  };
-  const stored = await storedLines(
-    stage,
-    `SELECT concat_ws(' ', period_start, records_delivered, searches_created, parse_requests) AS line
-     FROM person_data_ops.person_search_usage_daily WHERE period_start >= '${history[0]?.["period_start"]}'`,
-  );
   const names = ["period_start", "records_delivered", "searches_created", "parse_requests"];
-  return differences(
-    stored,
-    history.map((row) => names.map((name) => row[name]).join(" ")),
+  const lineOf = (row: Readonly<Record<string, unknown>>) => names.map((name) => row[name]).join(" ");
+  const stated = (await statedDays(stage)).map(lineOf);
+  const stored = (await storedDays(stage)).map(lineOf);
+  return differingLines(
+    stored.filter((line) => line >= (stated[0] ?? "").slice(0, 10)),
+    stated,
   );
 }
 
+/** Without the calls of this night itself, which are counted while they are made. */
+const ofOthers = (buckets: ReadonlyMap<string, CountTexts>) =>
+  new Map([...buckets].filter(([name]) => !name.startsWith("v2/segments/")));
+
 async function compareBuckets(
   stage: Stage,
-  { size, zone, from, nowMs }: { size: string; zone: string; from: string; nowMs: number },
+  size: string,
+  zone: string,
+  days: { readonly from: string; readonly to: string },
 ): Promise<readonly string[]> {
-  const query = new URLSearchParams({
-    start_date: from,
-    end_date: new Date(nowMs + DAY_MS).toISOString().slice(0, 10),
-    bucketing_size: size,
-    timezone: zone,
-    include_unused_endpoints: "true",
-  });
-  // The service's answer (section 2.10).
-  const { results } = (await readJson(stage.url, `/usage?${query.toString()}`)) as {
-    results: { endpoint: string; buckets: Record<string, string | number>[] }[];
-  };
-  const stored = await storedLines(
-    stage,
-    `SELECT concat_ws(' ', endpoint, to_char(bucket_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI'), total_requests,
-       num_input_records, num_resolvable_records, num_matches) AS line
-     FROM person_data_ops.endpoint_usage_bucket WHERE bucketing_size = '${size}' AND timezone = '${zone}'
-       -- The calls of this night itself are counted while they are made.
-       AND endpoint NOT LIKE 'v2/segments/%'`,
-  );
-  const stated = results
-    .filter(({ endpoint }) => !endpoint.startsWith("v2/segments/"))
-    .flatMap(({ endpoint, buckets }) =>
-      buckets.flatMap((bucket) => {
-        const startMs = Date.parse(String(bucket["bucket_start"]));
-        const counts = ["total_requests", "num_input_records", "num_resolvable_records", "num_matches"];
-        const line = [
-          endpoint,
-          new Date(startMs).toISOString().slice(0, 16),
-          ...counts.map((name) => bucket[name]),
-        ];
-        return startMs <= nowMs ? [line.join(" ")] : [];
-      }),
-    );
-  return differences(stored, stated);
+  const stored = ofOthers(await storedBuckets(stage, size, zone));
+  return differences(stored, ofOthers(await statedBuckets(stage, { size, zone, ...days })));
 }
 
 async function setStage(seed: number, from: string): Promise<Stage> {
@@ -258,7 +214,7 @@ async function setStage(seed: number, from: string): Promise<Stage> {
   const config = configText({ baseUrl: sandbox.url, jobs: jobsFrom(from) });
   await writeFile(join(setting.cwd, "config.yaml"), config);
   const control: Stage["control"] = (path, body) => controlSandbox(sandbox.url, path, body);
-  return { url: sandbox.url, setting, aheadMs: 0, control };
+  return { sandbox, rows: setting.query, setting, aheadMs: 0, control };
 }
 
 const clockModule = new URL("../support/shift-clock.ts", import.meta.url).href;
@@ -274,7 +230,7 @@ async function runOnce({ setting, aheadMs }: Stage, env: Readonly<Record<string,
 
 /** Adds, removes and re-adds some people before the night. */
 async function changeMembers(stage: Stage, random: ReturnType<typeof seededRandom>): Promise<void> {
-  const members = await membersOf(stage, SEGMENT);
+  const members = await truthOf(stage);
   const some = (list: readonly { service_pid: string }[], most: number) =>
     Array.from({ length: list.length === 0 ? 0 : random.below(most) }, () => random.pick(list).service_pid);
   await stage.control("/members", {
@@ -324,20 +280,20 @@ async function runFeedNights({ nights, from, seed, killEvery, pause }: FeedNight
     const run = await runOnce(stage);
     expect([label, run.code, run.code === 0 ? "" : run.stdout]).toEqual([label, 0, ""]);
     await stage.control("/faults", { faults: "" });
-    const counting = { from: historyFrom, nowMs };
+    const days = { from: historyFrom, to: new Date(nowMs + DAY_MS).toISOString().slice(0, 10) };
     const found = [
       await compareMembers(stage),
       await compareHistory(stage, presence),
       await comparePushed(stage),
       await compareDeaths(stage),
       await compareSearches(stage),
-      await compareBuckets(stage, { size: "day", zone: "UTC", ...counting }),
-      await compareBuckets(stage, { size: "hour", zone: "America/New_York", ...counting }),
+      await compareBuckets(stage, "day", "UTC", days),
+      await compareBuckets(stage, "hour", "America/New_York", days),
     ];
     expect([label, found.flat()]).toEqual([label, []]);
     nowMs += (night === pause?.after ? pause.days : 1) * DAY_MS;
   }
-  totals.gaps = (await stage.setting.query("SELECT FROM person_data_ops.sync_gap")).length;
+  totals.gaps = (await stage.rows("SELECT FROM person_data_ops.sync_gap")).length;
   return totals;
 }
 

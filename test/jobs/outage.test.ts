@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
+import type { Clock } from "../../src/clock.ts";
 import { InterruptedError, StopRunError } from "../../src/errors.ts";
-import { silentLog } from "../../src/log.ts";
 import { createOutageReport, observe } from "../../src/outage-report.ts";
 import { createRetryWhileDown } from "../../src/jobs/retry-while-down.ts";
 
@@ -21,12 +21,17 @@ function jumpingClock() {
   };
 }
 
-function outageOf(retryForMs: number, signal = new AbortController().signal) {
-  const clock = jumpingClock();
+/** Reports of outages by a clock, and the events that they log. */
+function reportOf(clock: Clock) {
   const events: string[] = [];
   const note = (_fields: object, event: string) => void events.push(event);
   const log = { debug: note, info: note, warn: note, error: note };
-  const outage = createOutageReport({ clock, log, name: "warehouse", subject: "The warehouse" });
+  return { events, outage: createOutageReport({ clock, log, name: "warehouse", subject: "The warehouse" }) };
+}
+
+function outageOf(retryForMs: number, signal = new AbortController().signal) {
+  const clock = jumpingClock();
+  const { events, outage } = reportOf(clock);
   const retryWhileDown = createRetryWhileDown({ clock, outage, signal, retryForMs });
   return { retryWhileDown, clock, events };
 }
@@ -81,13 +86,9 @@ describe("work at a warehouse that can't be reached", () => {
           sleeping.resolve();
         }),
     };
+    const { outage } = reportOf(clock);
     const { signal } = new AbortController();
-    const retryWhileDown = createRetryWhileDown({
-      clock,
-      outage: createOutageReport({ clock, log: silentLog, name: "warehouse", subject: "The warehouse" }),
-      signal,
-      retryForMs: 300_000,
-    });
+    const retryWhileDown = createRetryWhileDown({ clock, outage, signal, retryForMs: 300_000 });
     const waiting = retryWhileDown(failing(1));
     await sleeping.promise;
     expect(await retryWhileDown(failing(0))).toBe("done");
@@ -123,11 +124,7 @@ test("any other failure is reported immediately", async () => {
 test("a connection that fails and isn't tried again is not reported later", async () => {
   vi.useFakeTimers();
   try {
-    const events: string[] = [];
-    const note = (_fields: object, event: string) => void events.push(event);
-    const log = { debug: note, info: note, warn: note, error: note };
-    const clock = { now: () => Date.now(), sleep: async () => {} };
-    const outage = createOutageReport({ clock, log, name: "destination", subject: "The catalog" });
+    const { events, outage } = reportOf({ now: () => Date.now(), sleep: async () => {} });
     const fail = () => Promise.reject(gone);
     await expect(observe(outage, () => "ECONNREFUSED", fail, 300_000)).rejects.toBe(gone);
     await vi.advanceTimersByTimeAsync(60_000);

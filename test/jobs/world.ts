@@ -12,6 +12,7 @@ import { loadConfig } from "../../src/config/load-config.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import { type JobServices, type Progress, type RunRequest, plainRun } from "../../src/jobs/services.ts";
+import { erasePeople, planErasure } from "../../src/jobs/erase/erase.ts";
 import { runJobs } from "../../src/jobs/run.ts";
 import type { JobReport, RunReport } from "../../src/jobs/job.ts";
 import { openWarehouse } from "../support/bound-load.ts";
@@ -282,6 +283,13 @@ export function unaccountedRows(job: JobReport): number {
     "remaining",
   ] as const;
   return outcomes.reduce((left, outcome) => left - job[`records_${outcome}`], job.records_read);
+}
+
+/** Erases people as `erase` would. */
+export async function erase(world: World, named: Partial<Parameters<typeof planErasure>[1]>): Promise<void> {
+  const services = await world.services();
+  const { found } = await planErasure(services, { pids: [], emails: [], rows: [], ...named });
+  await erasePeople(services, found);
 }
 
 /** Requests that the sandbox received. */

@@ -170,33 +170,27 @@ export async function readPlanLeft(
     return billed === 0 ? null : nowMs + (left * Math.max(nowMs - firstMs, DAY_MS)) / billed;
   };
   const monthEnds = Date.parse(`${monthAfter(new Date(nowMs).toISOString().slice(0, 7))}-01T00:00:00Z`);
-  const included = Object.entries(prices?.byBudget ?? {}).flatMap(
-    ([
-      budget,
+  const included = Object.entries(prices?.byBudget ?? {}).flatMap(([budget, { tiers }]): PlanLeft[] => {
+    const [first, next] = tiers;
+    if (!first || !next || Number(first.amount) !== 0) return [];
+    const { beforeToday, today } = (uses.get(budget) ?? unused).billed;
+    const used = beforeToday.most + today.most;
+    const left = Math.max(0, next.from - used);
+    const endMs = endOf(left, (row) => row.budget === budget);
+    return [
       {
-        tiers: [first, next],
+        of: budget,
+        basis: "included_per_month",
+        limit: next.from,
+        used,
+        left,
+        stated_at: null,
+        stated: null,
+        lasts_until: endMs !== null && endMs < monthEnds ? textOf(endMs) : null,
+        pace_days: paceDays,
       },
-    ]): PlanLeft[] => {
-      if (!first || !next || Number(first.amount) !== 0) return [];
-      const { beforeToday, today } = (uses.get(budget) ?? unused).billed;
-      const used = beforeToday.most + today.most;
-      const left = Math.max(0, next.from - used);
-      const endMs = endOf(left, (row) => row.budget === budget);
-      return [
-        {
-          of: budget,
-          basis: "included_per_month",
-          limit: next.from,
-          used,
-          left,
-          stated_at: null,
-          stated: null,
-          lasts_until: endMs !== null && endMs < monthEnds ? textOf(endMs) : null,
-          pace_days: paceDays,
-        },
-      ];
-    },
-  );
+    ];
+  });
   const stated = (await readStatedPlans(db)).map(
     ({ endpoint, at, figures, available, least, most }): PlanLeft => {
       const left = least > available ? null : Math.max(0, available - most);

@@ -166,23 +166,22 @@ export async function readStatus(
     options.countsMembers === false ? null : readPushedMembers(db),
     ...config.jobs.map((job) => readCheckpointReport(db, job)),
   ]);
-  const jobs: JobStatusReport[] = [];
+  const scheduleOf = ({ name, enabled }: JobConfig) => (enabled ? schedules.get(name) : null) ?? null;
+  const staleAfterMs = config.alerts?.staleAfterMs ?? null;
   const states: JobState[] = [];
-  const statuses: JobStatus[] = [];
-  for (const { name } of config.jobs) statuses.push(await jobStatus(db, name));
-  const possiblyBilled = await readPossiblyBilled(
-    db,
-    statuses.flatMap(({ lastRun }) => (lastRun && lastRun.status !== "running" ? [lastRun.run_id] : [])),
-  );
-  for (const [i, job] of config.jobs.entries()) {
-    const status = statuses[i];
-    if (!status) continue;
-    const schedule = (job.enabled ? schedules.get(job.name) : null) ?? null;
-    const staleAfterMs = config.alerts?.staleAfterMs ?? null;
-    const freshness = freshnessOf(job, status, { schedule, staleAfterMs, nowMs });
-    const next = schedule && nextSlot(schedule, nowMs);
+  for (const job of config.jobs) {
+    const status = await jobStatus(db, job.name);
+    const freshness = freshnessOf(job, status, { schedule: scheduleOf(job), staleAfterMs, nowMs });
     states.push({ job, status, freshness });
-    jobs.push({
+  }
+  const ended = states.flatMap(({ status: { lastRun } }) =>
+    lastRun && lastRun.status !== "running" ? [lastRun.run_id] : [],
+  );
+  const possiblyBilled = await readPossiblyBilled(db, ended);
+  const jobs = states.map(({ job, status, freshness }, i): JobStatusReport => {
+    const schedule = scheduleOf(job);
+    const next = schedule && nextSlot(schedule, nowMs);
+    return {
       job: job.name,
       type: job.type,
       enabled: job.enabled,
@@ -202,8 +201,8 @@ export async function readStatus(
       checkpoints: checkpoints[i]?.checkpoints ?? [],
       segments: segmentReports(config, job, { segments, pushed, checkpoints }),
       waiting_answers: waiting.byJob.get(job.name) ?? { calls: 0, bytes: 0 },
-    });
-  }
+    };
+  });
   const host = (await readIdentity(db))?.serviceHost ?? null;
   const publications = await readPublicationStatus(db);
   const days = await readLedgerDays(db, DAYS);

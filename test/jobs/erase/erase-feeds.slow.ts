@@ -56,17 +56,12 @@ test("a person erased during a push is in no table, and not sent later", async (
   const { world, pids } = await startVips();
   const { http } = await world.services();
   const [inFlight = "", notYet = ""] = [pids[3], pids[50]];
+  // The whole request is refused, so it is halved.
+  await world.control("/faults", { faults: "413=30@add" });
   let adds = 0;
   const left: string[] = [];
   const request: typeof http.request = async (asked) => {
-    if (!asked.path.endsWith("/members/add")) return await http.request(asked);
-    adds += 1;
-    // The whole request is refused, so it is halved.
-    if (adds === 1) {
-      const head = { kind: "response", status: 413, retryAfter: null, date: null, location: null } as const;
-      return { ...head, contentEncoding: null, body: Buffer.from("{}"), release() {}, keyVersion: 0 };
-    }
-    if (adds === 2) {
+    if (asked.path.endsWith("/members/add") && ++adds === 2) {
       for (const pid of [inFlight, notYet]) await eraseFromSegments(world, pid);
       for (const pid of [inFlight, notYet]) left.push(...(await tracesAnywhere(world, pid)));
     }
@@ -167,17 +162,13 @@ test("a segment that the key may not change is named, and keeps no one from bein
   const { world, pids } = await startVips();
   expect((await world.run()).status).toBe("succeeded");
   const [pid = ""] = pids;
-  const services = await world.services();
-  const { http } = services;
-  const asked: string[] = [];
-  const request: typeof http.request = async (call) => {
-    if (!call.path.endsWith("/members/remove")) return await http.request(call);
-    asked.push(call.path);
-    const head = { kind: "response", status: 403, retryAfter: null, date: null, location: null } as const;
-    return { ...head, contentEncoding: null, body: Buffer.from("{}"), release() {}, keyVersion: 0 };
-  };
-  const left = await leaveSegments({ ...services, http: { ...http, request } }, [pid]);
-  expect([left.removed, left.refused.length, asked.length]).toEqual([0, 1, 1]);
+  await world.control("/faults", { faults: "forbidden@remove" });
+  const left = await leaveSegments(await world.services(), [pid]);
+  expect(left).toEqual({
+    segments: 1,
+    removed: 0,
+    refused: [await segmentNamed(world.sandbox.url, "VIP customers")],
+  });
 });
 
 test("segments of the configuration are left, too, even if no run has read them yet", async () => {

@@ -5,9 +5,7 @@ import { reportSpooled, spoolRoot } from "../../../src/jobs/lookup/job-spool.ts"
 import { readStatus } from "../../../src/jobs/report/status.ts";
 import { surveySpool } from "../../../src/spool/files.ts";
 import { requestsOfJobs, type SeenRequests } from "../../support/requests-of-jobs.ts";
-import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "../world.ts";
-
-const enrich = (more = "") => `\n  enrich_customers: { type: enrich, input: customers${more} }`;
+import { configOf, enrichOnly, jobOf, repeats, startWorld, unaccountedRows, type World } from "../world.ts";
 
 async function spoolOf(world: World) {
   return await surveySpool(spoolRoot(await world.config()));
@@ -24,8 +22,8 @@ async function spooledFiles(world: World): Promise<string[]> {
 }
 
 /** A world whose run `first` received answers but couldn't commit any. */
-async function startWithKept(rows: number, { jobs = enrich(), faults = "" } = {}) {
-  const world = await startWorld({ rows, config: configOf(jobs) });
+async function startWithKept(rows: number, faults = "") {
+  const world = await startWorld({ rows, config: configOf(enrichOnly) });
   await world.run({ maxRecords: 0 });
   await world.control("/faults", { faults });
   await world.rows(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
@@ -56,50 +54,6 @@ async function received(world: World) {
 }
 
 describe("answers that an earlier run received and could not load", () => {
-  test("are loaded first, under that run's calls, and none of their records is sent again", async () => {
-    const { world, kept, message } = await startWithKept(2500);
-    expect(message).toMatch(
-      /\d+ received responses? (?:is|are) saved in .*0-of-1; the next run of enrich_customers loads/u,
-    );
-    const before = await received(world);
-    expect(before.requests).toBe(kept.length);
-    const job = jobOf(await world.run({ runId: "second" }), "enrich_customers");
-    expect([job.status, unaccountedRows(job), await spooledFiles(world)]).toEqual(["succeeded", 0, []]);
-    expect((await received(world)).requests - before.requests).toBe(job.requests);
-    expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
-    const calls = await world.rows(`SELECT run_id, count(*) AS calls, sum(records_sent) AS sent,
-      sum(records_matched) AS matched FROM person_data_ops.api_call GROUP BY run_id ORDER BY run_id`);
-    const totalOf = (name: string) => calls.reduce((sum, row) => sum + Number(row[name]), 0);
-    expect(calls[0]).toMatchObject({ run_id: "first", calls: String(kept.length) });
-    expect(totalOf("calls")).toBe(kept.length + job.requests);
-    expect(totalOf("sent")).toBe(Number(calls[0]?.["sent"]) + job.records_sent);
-    expect(job.records_matched).toBe(totalOf("matched"));
-    expect(job.records_unchanged + job.records_duplicate).toBeGreaterThanOrEqual(Number(calls[0]?.["sent"]));
-  });
-
-  test("keep the parameters of their request after a change of the configuration", async () => {
-    const jobs = enrich(", return_fields: [age, phones], refresh_after: 30d");
-    const { world } = await startWithKept(60, { jobs });
-    const kind = await world.value("SELECT kind FROM person_data_state.lookup_job");
-    // After the job's removal another one loads its answers.
-    world.configure(configOf("\n  resolve_customers: { type: resolve, input: customers }"));
-    await world.run();
-    expect(await spooledFiles(world)).toEqual([]);
-    world.configure(configOf(enrich(", refresh_after: 90d")));
-    const report = await world.run({ runId: "second" });
-    expect(
-      await world.rows(
-        "SELECT DISTINCT kind FROM person_data_state.lookup_answer WHERE kind LIKE 'enrich:%'",
-      ),
-    ).toEqual([{ kind }]);
-    // Fields that weren't requested are unknown, and not stored as empty.
-    expect(await world.value("SELECT count(*) > 0 FROM person_data.person_phone")).toBe("t");
-    expect(await world.value("SELECT count(*) FROM person_data.person_address")).toBe("0");
-    // The answers were bought with other parameters: the user is asked, as after any such change.
-    const end = { limited_by: "parameters_changed", records_sent: 0 };
-    expect(jobOf(report, "enrich_customers")).toMatchObject(end);
-  });
-
   test("that are damaged are reported and requested again, the others aren't", async () => {
     const { world, kept } = await startWithKept(2500);
     const [first = "", second = ""] = kept;
@@ -123,7 +77,7 @@ describe("answers that an earlier run received and could not load", () => {
 
   test("that leave records out, or can't be read, are recorded; those records are due", async () => {
     const faults = "missing@enrich#1,truncated_json@enrich#2";
-    const { world, kept } = await startWithKept(1500, { faults });
+    const { world, kept } = await startWithKept(1500, faults);
     const job = jobOf(await world.run({ runId: "second" }), "enrich_customers");
     expect([job.status, unaccountedRows(job), await spooledFiles(world)]).toEqual(["succeeded", 0, []]);
     expect(
@@ -190,14 +144,17 @@ describe("answers that an earlier run received and could not load", () => {
   });
 
   test("are in the status, with the reason if no run loads them", async () => {
-    const { world, content } = await startWithKept(60);
+    const { world, content, message } = await startWithKept(60);
+    expect(message).toMatch(
+      /\d+ received responses? (?:is|are) saved in .*0-of-1; the next run of enrich_customers loads/u,
+    );
     expect((await readStatus(await world.services())).jobs).toMatchObject([
       { waiting_answers: { calls: content?.calls, bytes: content?.bytes } },
     ]);
-    const renamed = enrich().replace("enrich_customers", "enrich_clients");
+    const renamed = enrichOnly.replace("enrich_customers", "enrich_clients");
     for (const [jobs, why] of [
       [renamed, "a job that is no longer configured"],
-      [renamed + enrich(", enabled: false"), "disabled"],
+      [renamed + enrichOnly.replace(" }", ", enabled: false }"), "disabled"],
     ] as const) {
       world.configure(configOf(jobs));
       const { answers_left_behind: left } = await readStatus(await world.services());
@@ -205,7 +162,7 @@ describe("answers that an earlier run received and could not load", () => {
     }
     const elsewhere = (await startWorld({ rows: 1 })).warehouse;
     await elsewhere.recordServiceHost("elsewhere:443");
-    world.configure(configOf(enrich()));
+    world.configure(configOf(enrichOnly));
     expect((await reportSpooled(await world.config(), elsewhere.db)).remarks).toMatchObject([
       { path: content?.folder, message: expect.stringContaining("to a warehouse other than") },
     ]);
@@ -214,7 +171,7 @@ describe("answers that an earlier run received and could not load", () => {
 
 test("a spool with less space than one answer continues call by call", async () => {
   // Uncompressed, 500 people take about 3.5 MB.
-  const world = await startWorld({ rows: 2200, config: configOf(enrich()), latencyMs: 30 });
+  const world = await startWorld({ rows: 2200, config: configOf(enrichOnly), latencyMs: 30 });
   const { config } = await world.services();
   const report = await world.run({}, { config: { ...config, spoolBytes: 1024 ** 2 } });
   expect(jobOf(report, "enrich_customers")).toMatchObject({ status: "succeeded", records_remaining: 0 });

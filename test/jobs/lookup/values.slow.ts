@@ -4,7 +4,7 @@ import { isJsonObject, type JsonObject } from "../../../src/schemas/flatten.ts";
 import { childTables, type NamedRow } from "../../schemas/named-rows.ts";
 import { normalizeRecord, rebuildRecord } from "../../schemas/rebuild-record.ts";
 import { startWorld, unaccountedRows, type World } from "../world.ts";
-import { startRecordingProxy } from "./recording-proxy.ts";
+import { recordAnswers } from "./recording-proxy.ts";
 
 /** Faults that lose, repeat, cut and shuffle answers. */
 const FAULTS = [
@@ -37,8 +37,7 @@ async function rowsOf(world: World, table: string): Promise<ReadonlyMap<string, 
 
 test("the people in the warehouse rebuild the answers of the service, under any faults", async () => {
   const world = await startWorld({ rows: 1500, people: 3000, seed: 11, faults: parseFaults(FAULTS) });
-  const proxy = await startRecordingProxy(world.sandbox.url);
-  world.serviceUrl = proxy.url;
+  const recorded = await recordAnswers(world);
   // A batch that is lost twice stays due.
   for (let night = 1; ; night++) {
     const report = await world.run();
@@ -47,7 +46,7 @@ test("the people in the warehouse rebuild the answers of the service, under any 
     expect(night).toBeLessThan(15);
   }
   const newest = new Map<string, JsonObject>();
-  const answers = proxy.answers
+  const answers = recorded
     .filter(({ path }) => path === "/v2/enrich")
     .map(({ request, response }) => ({ sent: parse(request)["records"], answer: parse(response) }));
   const timeOf = ({ answer }: (typeof answers)[number]) => String(answer["request_completed_at"]);

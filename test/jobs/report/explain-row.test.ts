@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
-import { erasePeople, planErasure } from "../../../src/jobs/erase/erase.ts";
 import { explainRow, type RowExplanation } from "../../../src/jobs/report/explain-row.ts";
 import { planJobs } from "../../../src/jobs/report/plan.ts";
-import { startRecordingProxy } from "../lookup/recording-proxy.ts";
-import { configOf, startWorld, threeJobs, type World } from "../world.ts";
+import { recordAnswers } from "../lookup/recording-proxy.ts";
+import { configOf, erase, startWorld, threeJobs, type World } from "../world.ts";
 
 const rows = "id, first_name, last_name, email, work_email, phone, linkedin, street, city, state, zip";
 
@@ -25,9 +24,7 @@ async function startMixedWorld(): Promise<World> {
   await world.rows(`INSERT INTO crm.customers (id, first_name, last_name, email) VALUES
     (50, 'Ann', 'Lee', 'ann@example.com'), (51, 'Bob', NULL, NULL), (52, NULL, NULL, NULL), (53, 'Eve', 'Ray', 'eve@example.com')`);
   await world.run();
-  const services = await world.services();
-  const seed = { pids: [], emails: [], rows: [{ source: "customers", sourceKey: "53" }] };
-  await erasePeople(services, (await planErasure(services, seed)).found);
+  await erase(world, { rows: [{ source: "customers", sourceKey: "53" }] });
   await world.rows(`
     UPDATE crm.customers SET first_name = 'Grace' WHERE id IN (2, 3);
     UPDATE person_data_state.lookup_answer SET answered_at = now() - interval '1000 days'
@@ -121,8 +118,7 @@ test("each class of row has its explanation, and those of all rows add up to the
 
 test("a row comes with its results, addresses and calls, and with the request that the service receives for it alone", async () => {
   const world = await startWorld({ rows: 13, people: 2000, config: configOf(threeJobs) });
-  const proxy = await startRecordingProxy(world.sandbox.url);
-  world.serviceUrl = proxy.url;
+  const answers = await recordAnswers(world);
   await world.run();
   const [row] = await explain(world, ["01"]);
   const pid = await world.value("SELECT service_pid FROM person_data.resolution WHERE source_key = '1'");
@@ -140,14 +136,11 @@ test("a row comes with its results, addresses and calls, and with the request th
     ["POST /v1/resolve", 200],
   ]);
 
-  const before = proxy.answers.length;
+  const before = answers.length;
   await world.rows("UPDATE crm.customers SET first_name = 'Grace', email = 'grace@example.org' WHERE id = 3");
   const [changed] = await explain(world, ["3"]);
   await world.run({ jobs: ["resolve_customers", "validate_customers"] });
-  const received = proxy.answers
-    .slice(before)
-    .filter(({ request }) => request !== "")
-    .map(({ request }) => request);
+  const received = answers.slice(before).flatMap(({ request }) => (request === "" ? [] : [request]));
   expect(received).toEqual(changed?.jobs.slice(0, 2).map(({ request }) => JSON.stringify(request?.body)));
 });
 

@@ -6,7 +6,6 @@ import {
   budgetUse,
   callsOf,
   changed,
-  erase,
   httpWith,
   membersOfService,
   NURSES,
@@ -18,7 +17,7 @@ import {
   UNLOCK,
   unlocksInLedger,
 } from "./audience-world.ts";
-import { jobOf, seenDuring, type World } from "../world.ts";
+import { erase, jobOf, seenDuring, type World } from "../world.ts";
 
 const STATUS = "GET /person-search/v0/search-jobs/{segment_id}";
 
@@ -343,7 +342,7 @@ describe("the members of an audience", () => {
     expect((await storedMembers(world)).toSorted()).toEqual(before.toSorted());
     await world.control("/search_members", { segment_id: await idOf(world), service_pids: before });
     await runAudiences(world, { fullRefresh: true });
-    await erase(world, { pid: before[2] ?? "" });
+    await erase(world, { pids: before.slice(2, 3) });
     expect(await storedMembers(world)).toEqual(before.filter((_, i) => i !== 2));
     expect(await runAudiences(world, { fullRefresh: true })).toMatchObject({ status: "succeeded" });
     expect(await storedMembers(world)).toEqual(before.filter((_, i) => i !== 2));

@@ -1,4 +1,3 @@
-import { erasePeople, planErasure } from "../../../src/jobs/erase/erase.ts";
 import { configOf, jobOf, startWorld, type World } from "../world.ts";
 import type { RunRequest } from "../../../src/jobs/services.ts";
 import type { JobReport } from "../../../src/jobs/job.ts";
@@ -95,17 +94,6 @@ export const budgetUse = (world: World) =>
   world.value(
     "SELECT records_reserved FROM person_data_state.budget_use WHERE budget = 'unlock' AND period = 'month'",
   );
-
-/** Erases a person as `erase` would. */
-export async function erase(
-  world: World,
-  who: { readonly pid?: string; readonly email?: string },
-): Promise<void> {
-  const services = await world.services();
-  const subjects = { pids: [who.pid ?? []].flat(), emails: [who.email ?? []].flat(), rows: [] };
-  const { found } = await planErasure(services, subjects);
-  await erasePeople(services, found);
-}
 
 type Http = Awaited<ReturnType<World["services"]>>["http"];
 type Reply = Awaited<ReturnType<Http["request"]>>;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { exitCodeOf } from "../../../src/jobs/job.ts";
-import { configOf, jobOf, startWorld } from "../world.ts";
-import { ageSearches, erase, NURSES, storedMembers } from "./audience-world.ts";
+import { configOf, erase, jobOf, startWorld } from "../world.ts";
+import { ageSearches, NURSES, storedMembers } from "./audience-world.ts";
 
 const config = (unlock: string) =>
   configOf(`
@@ -44,7 +44,7 @@ test("the members of an audience are enriched by PID, and its segment is read, a
   expect(await world.value(`${pids}.segment_member WHERE is_member`)).toBe(members.toSorted().join(" "));
   expect(await world.value("SELECT string_agg(name, ',') FROM person_data.segment")).toBe("nurses");
 
-  await erase(world, { pid: members[0] ?? "" });
+  await erase(world, { pids: members.slice(0, 1) });
   const again = await world.run({ fullRefresh: true, resend: true, yes: true });
   expect(again.status).toBe("succeeded");
   expect(await world.value(`${pids}.person`)).toBe(members.slice(1).toSorted().join(" "));

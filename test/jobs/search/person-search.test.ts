@@ -1,8 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { openHttpClient } from "../../../src/extract/http-client.ts";
-import { callsOf as statusesOf, erase } from "./audience-world.ts";
+import { callsOf as statusesOf } from "./audience-world.ts";
 import { send, startService } from "../../extract/scripted-service.ts";
-import { configOf, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
+import { configOf, erase, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
 
 const NURSES = "nurses: { query: registered nurses in Ohio, size: 7 }";
 const configured = (searches: string, more = "") =>
@@ -56,10 +55,8 @@ describe("a person search", () => {
   });
 
   test("is made once per text and size, whatever its name, also if the daily limit can't be read", async () => {
-    const world = await startWorld({
-      rows: 0,
-      people: 20_000,
-      config: configured(NURSES),
+    const world = await start();
+    await world.control("/faults", {
       faults: [{ fault: "500", rate: 1, endpoint: "GET /person-search/v0/usage" }],
     });
     expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_received: 7 });
@@ -198,10 +195,9 @@ describe("a person search", () => {
       const found = { search_id: 12, query: "nurses", total_count: 1, result_count: 1, results: ["p-1"] };
       send(response, 200, method === "POST" ? found : {});
     });
-    const http = openHttpClient({ baseUrl: service.url, readKey: async () => "test-key", concurrency: 1 });
-    onTestFinished(() => http.close());
-    const report = await world.run({}, { http });
-    expect(report.jobs[0]).toMatchObject({ status: "succeeded", records_received: 1 });
+    onTestFinished(() => service.close());
+    world.serviceUrl = service.url;
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_received: 1 });
     expect(await world.value("SELECT search_id FROM person_data.person_search_result")).toBe("12");
   });
 
@@ -209,13 +205,8 @@ describe("a person search", () => {
     const world = await start();
     await runOnce(world);
     world.configure(configured(`${NURSES}, teachers: { query: teachers, size: 5 }`));
-    const http = openHttpClient({
-      baseUrl: world.serviceUrl,
-      readKey: async () => "revoked-key",
-      concurrency: 1,
-    });
-    onTestFinished(() => http.close());
-    const job = jobOf(await world.run({ fullRefresh: true }, { http }), "prospects");
+    await world.control("/faults", { faults: "revoked" });
+    const job = await runOnce(world, { fullRefresh: true });
     expect(job).toMatchObject({
       error: { code: "key_rejected" },
       records_read: 2,
@@ -226,10 +217,8 @@ describe("a person search", () => {
   });
 
   test("whose answer was lost is repeated once, and then left to the next run", async () => {
-    const world = await startWorld({
-      rows: 0,
-      people: 20_000,
-      config: configured(NURSES),
+    const world = await start();
+    await world.control("/faults", {
       faults: [{ fault: "reply_lost", rate: 1, endpoint: "POST /person-search/v0/search", from: 1, to: 2 }],
     });
     expect(await runOnce(world)).toMatchObject({ status: "failed", error: { code: "no_answer" } });
@@ -249,7 +238,7 @@ describe("a person search", () => {
     const [{ service_pid: pid = null } = {}] = await world.rows(
       "SELECT service_pid FROM person_data.person_search_result JOIN person_data.person_search USING (search_id) WHERE search_name = 'nurses' AND position = 2",
     );
-    await erase(world, { pid: pid ?? "" });
+    await erase(world, { pids: [pid ?? ""] });
     const people = "SELECT count(*) FROM person_data.person_search_result";
     expect(await world.value(people)).toBe("11");
     // Readers of changes read the search, and with it what is left of its people.

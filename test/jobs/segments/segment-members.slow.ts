@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { erasePeople, planErasure } from "../../../src/jobs/erase/erase.ts";
 import {
   expectExact,
   expectSoundHistory,
@@ -9,7 +8,7 @@ import {
   syncs,
   truthOf,
 } from "./members-world.ts";
-import { jobOf, type World } from "../world.ts";
+import { erase, jobOf, type World } from "../world.ts";
 
 /** More than the 50 pages that every run reads, of 10 members each; the last page is not full. */
 const MEMBERS = 515;
@@ -72,9 +71,7 @@ test("new members on up to three pages take as many requests, more or a removal 
 test("erased people still in the segment count as known", async () => {
   const world = await startLarge();
   await world.run();
-  const services = await world.services();
-  const { found } = await planErasure(services, { pids: pidsOf(100, 103), emails: [], rows: [] });
-  await erasePeople(services, found);
+  await erase(world, { pids: pidsOf(100, 103) });
   expect(await syncOnce(world)).toMatchObject({
     requests: PAGES,
     rows_written: 0,
