@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { DriftLog } from "./convert.ts";
 import {
   coverageReaderOf,
+  fieldsReaderOf,
   nestedObject,
   rowsOf,
   searchQuery,
@@ -148,7 +149,7 @@ export const audienceSearchMember = table("audience_search_member", {
 });
 
 const job = flattenerOf({ fields: jobFields, lists: {} });
-const errors = flattenerOf({ fields: errorFields, lists: {} }, "error.");
+const readError = fieldsReaderOf(errorFields, "error");
 const coverage = coverageReaderOf(audienceChannels, coverageFields, "stats.coverage");
 const distributions = flattenerOf(
   {
@@ -174,31 +175,27 @@ export function flattenAudienceSearch(
   const { error: sentError, stats: sentStats, worker: _, ...rest } = sent;
   const { object } = job.flatten(rest, null, drift);
   const [id = null, ...cells] = object.cells.map((cell) => cell ?? null);
-  const { retryable = false, ...error } = nestedObject(sentError, "error", drift) ?? {};
   // `error.retryable` is always false (section 7.3).
-  const failed = errors.flatten(retryable === false ? error : { ...error, retryable }, null, drift).object;
+  const { retryable, ...error } = isJsonObject(sentError) ? sentError : {};
+  const failure = readError(retryable === false ? error : sentError, drift);
   const stats = nestedObject(sentStats, "stats", drift);
   const { coverage: sentCoverage, distributions: sentDistributions, ...unknown } = stats ?? {};
   const covered = coverage(sentCoverage, drift);
   const spread = nestedObject(sentDistributions, "stats.distributions", drift);
   const buckets = spread && distributions.flatten(spread, id, drift);
   const ofStats = withNested(others.flatten(unknown, null, drift).object.extra, {
-    coverage: covered?.extra ?? (covered === null ? sentCoverage : null),
+    coverage: covered ? covered.extra : sentCoverage,
     distributions: buckets ? buckets.object.extra : sentDistributions,
   });
-  const extra = withNested(object.extra, {
-    error: isJsonObject(sentError) ? failed.extra : sentError,
-    stats: isJsonObject(sentStats) ? ofStats : sentStats,
-  });
+  const extra = withNested(object.extra, { error: failure.extra, stats: stats ? ofStats : sentStats });
   const [, ...names] = job.fieldNames;
-  const failure = failed.cells.map((cell) => cell ?? null);
   const coverageRows = covered?.rows.map((row) => [id, ...row]);
   const bucketRows = buckets?.lists.flatMap((list) => list?.rows ?? []);
   return [
     {
       table: "audience_search",
       columns: ["segment_id", "search_name", "query", ...names, "error_code", "error_message", "_extra"],
-      rows: [[id, named.search_name, named.query, ...cells, ...failure, extraCell(extra)]],
+      rows: [[id, named.search_name, named.query, ...cells, ...failure.cells, extraCell(extra)]],
     },
     ...(coverageRows ? [rowsOf(audienceSearchCoverage, coverageRows)] : []),
     ...(bucketRows ? [rowsOf(audienceSearchDistribution, bucketRows)] : []),

@@ -1,5 +1,5 @@
 import { type Cell, type DriftLog, jsonType } from "./convert.ts";
-import { nestedObject, rowsOf, type TableRows, withNested } from "./person-search.ts";
+import { fieldsReaderOf, rowsOf, type TableRows, withNested } from "./person-search.ts";
 import { boolean, integer, json, listPosition, prefixed, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
 import { endpointOf } from "./answer.ts";
@@ -85,8 +85,8 @@ export const contactJobResult = table("contact_job_result", {
 
 const job = flattenerOf({ fields: jobFields, lists: {} });
 const titles = flattenerOf({ fields: resultFields, lists: {} });
-const company = flattenerOf({ fields: companyFields, lists: {} }, "matched_company.");
-const jacketed = flattenerOf({ fields: jacketFields, lists: {} }, "jacket.");
+const readCompany = fieldsReaderOf(companyFields, "matched_company");
+const readJacket = fieldsReaderOf(jacketFields, "jacket");
 
 /** Flattens a job (section 2.7) to its row. */
 export function flattenContactJob(
@@ -118,27 +118,15 @@ export function flattenContactResults(
 
 function resultCells(result: JsonObject, drift: DriftLog): readonly Cell[] {
   const { matched_company: sentCompany, ...rest } = result;
+  const company = readCompany(sentCompany, drift);
   const { object } = titles.flatten(rest, null, drift);
   const [pid = null, matched = null, current = null, naics = null, whole = null] = object.cells;
-  const matchedCompany = nestedObject(sentCompany, "matched_company", drift);
-  const { object: companyCells } = company.flatten(matchedCompany ?? {}, null, drift);
   const sentJacket = result["jacket"];
   // Other keys of the jacket are kept in its JSON, and are not drift.
   const known = Object.entries(isJsonObject(sentJacket) ? sentJacket : {}).filter(([key]) =>
     Object.hasOwn(jacketFields, key),
   );
-  const { object: jacketCells } = jacketed.flatten(Object.fromEntries(known), null, drift);
-  const extra = withNested(object.extra, {
-    matched_company: matchedCompany ? companyCells.extra : sentCompany,
-  });
-  return [
-    pid,
-    matched,
-    current,
-    ...companyCells.cells.map((cell) => cell ?? null),
-    naics,
-    ...jacketCells.cells.map((cell) => cell ?? null),
-    whole,
-    extraCell(extra),
-  ];
+  const jacket = readJacket(Object.fromEntries(known), drift);
+  const extra = withNested(object.extra, { matched_company: company.extra });
+  return [pid, matched, current, ...company.cells, naics, ...jacket.cells, whole, extraCell(extra)];
 }

@@ -10,9 +10,8 @@ import {
 import { boolean, json, numeric, text } from "./field.ts";
 import { personDerived, personFields, personLists } from "./person.ts";
 import type { RecordDeclaration } from "./flatten.ts";
+import { requestRecord } from "./resolve.ts";
 import { table } from "./table.ts";
-
-const optionalText = z.string().nullable().optional();
 
 /** String fields of an input record (section 2.14), without `record_id`. */
 export const enrichScalarFields = [
@@ -32,14 +31,6 @@ export const enrichScalarFields = [
 ] as const;
 /** String-list fields of an input record (section 2.14). */
 export const enrichListFields = ["emails", "phones"] as const;
-
-/** One input record (section 2.14). */
-const enrichRequestRecord = z.strictObject({
-  record_id: z.string().optional(),
-  ...Object.fromEntries(enrichScalarFields.map((field) => [field, optionalText])),
-  emails: z.array(z.string()).nullable().optional(),
-  phones: z.array(z.string()).nullable().optional(),
-});
 
 /** Allowed values of `match_condition_fields` (section 4.7). */
 export const matchConditionFields = [
@@ -75,7 +66,7 @@ export const enrichEndpoint: LookupEndpoint = {
   maxRecords: 500,
   pairing: "record_id",
   request: z.strictObject({
-    records: z.array(enrichRequestRecord).max(500),
+    records: z.array(requestRecord(enrichScalarFields, enrichListFields)).max(500),
     match_condition_fields: z.array(z.enum(matchConditionFields)).optional(),
     return_fields: z.array(z.string()).optional(),
     include_premium_fields: z.boolean().optional(),

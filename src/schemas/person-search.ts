@@ -17,6 +17,25 @@ export function rowsOf(table: Table, rows: TableRows["rows"]): TableRows {
   return { table: table.name, columns: loadedColumns(table), rows };
 }
 
+/** Cells of an object, and what has no column in it: for the `_extra` of its parent, the value itself if it isn't an object. */
+interface FlatFields {
+  readonly cells: readonly Cell[];
+  readonly extra: unknown;
+}
+
+/** Compiles an object of declared fields at a path of its parent. */
+export function fieldsReaderOf(
+  fields: Fields,
+  path: string,
+): (value: unknown, drift: DriftLog) => FlatFields {
+  const reader = flattenerOf({ fields, lists: {} }, `${path}.`);
+  return (value, drift) => {
+    const object = nestedObject(value, path, drift);
+    const { cells, extra } = reader.flatten(object ?? {}, null, drift).object;
+    return { cells: cells.map((cell) => cell ?? null), extra: object ? extra : value };
+  };
+}
+
 /** Returns a nested object; null for null, and for a value of another type, which is recorded as drift. */
 export function nestedObject(value: unknown, path: string, drift: DriftLog): JsonObject | null {
   if (isJsonObject(value)) return value;

@@ -11,7 +11,14 @@ import { boolean, json, numeric, text } from "./field.ts";
 import type { RecordDeclaration } from "./flatten.ts";
 import { table } from "./table.ts";
 
-const name = z.string().nullable().optional();
+/** Schema of an input record with fields of one text and fields of several. */
+export function requestRecord(scalars: readonly string[], lists: readonly string[]) {
+  return z.strictObject({
+    record_id: z.string().optional(),
+    ...Object.fromEntries(scalars.map((field) => [field, z.string().nullable().optional()])),
+    ...Object.fromEntries(lists.map((field) => [field, z.array(z.string()).nullable().optional()])),
+  });
+}
 
 /** String fields of an input record (section 2.12), without `record_id`. */
 export const resolveScalarFields = [
@@ -23,18 +30,6 @@ export const resolveScalarFields = [
 ] as const;
 /** String-list fields of an input record (section 2.12). */
 export const resolveListFields = ["emails", "phones"] as const;
-
-/** One input record (section 2.12). */
-const resolveRequestRecord = z.strictObject({
-  record_id: z.string().optional(),
-  first_name: name,
-  middle_name: name,
-  last_name: name,
-  full_name: name,
-  name_suffix: name,
-  emails: z.array(z.string()).nullable().optional(),
-  phones: z.array(z.string()).nullable().optional(),
-});
 
 /** Answer columns of one result (section 2.12), without `record_id`. */
 export const resolveFields = {
@@ -58,7 +53,9 @@ export const resolveEndpoint: LookupEndpoint = {
   ...endpointOf("POST", "/v1/resolve"),
   maxRecords: 1000,
   pairing: "record_id",
-  request: z.strictObject({ records: z.array(resolveRequestRecord).max(1000) }),
+  request: z.strictObject({
+    records: z.array(requestRecord(resolveScalarFields, resolveListFields)).max(1000),
+  }),
   isMatch: isPersonMatch,
   result,
 };

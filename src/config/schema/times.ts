@@ -36,26 +36,18 @@ export function duration(least = "1s") {
 
 const AGE_DAYS = { d: 1, w: 7, mo: 30, y: 365 } as const;
 
-/** Units of ages and times as people write them. */
-const UNITS_BY_WORD: Readonly<Record<string, keyof typeof AGE_DAYS | keyof typeof TIMES>> = {
-  s: "s",
-  sec: "s",
-  second: "s",
-  m: "m",
-  min: "m",
-  minute: "m",
-  h: "h",
-  hour: "h",
-  d: "d",
-  day: "d",
-  w: "w",
-  week: "w",
-  mo: "mo",
-  mon: "mo",
-  month: "mo",
-  y: "y",
-  year: "y",
-};
+/** Units of ages and times, each with its other spellings. */
+const SPELLINGS = ["s sec second", "m min minute", "h hour", "d day", "w week", "mo mon month", "y year"];
+
+/** Unit of a word in the singular or plural; null for any other. */
+function unitOf(word: string): keyof typeof AGE_DAYS | keyof typeof TIMES | null {
+  const names = SPELLINGS.map((line) => line.split(" "));
+  const [unit = null] =
+    names.find((known) => known.includes(word)) ??
+    names.find((known) => known.includes(word.replace(/s$/, ""))) ??
+    [];
+  return unit as ReturnType<typeof unitOf>; // the first word of a line
+}
 
 /** Units too small for an age, in words. */
 const TIMES = { s: "second", m: "minute", h: "hour" } as const;
@@ -95,8 +87,8 @@ const AGE_HINT = "a whole number and a unit: d, w, mo or y (30d, 6w, 3mo, 1y)";
 function likelyAge(value: string, expects: string): SettingProblem | null {
   const [, count = "", word = ""] = /^([1-9]\d{0,8}) ?([A-Za-z]+)$/.exec(value) ?? [];
   const name = word.toLowerCase();
-  const unit = word === "M" ? "mo" : (UNITS_BY_WORD[name] ?? UNITS_BY_WORD[name.replace(/s$/, "")]);
-  if (unit === undefined) return null;
+  const unit = word === "M" ? "mo" : unitOf(name);
+  if (unit === null) return null;
   if (!isTime(unit)) return { message: `must be ${expects}`, hint: `write ${count}${unit}` };
   const days = (Number(count) * UNIT_MS[unit]) / UNIT_MS.d;
   if (days >= 1) {
