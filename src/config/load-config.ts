@@ -12,15 +12,7 @@ import {
   warnOfDisabledSources,
   type Written,
 } from "./references.ts";
-import {
-  checkAlerts,
-  checkFiles,
-  checkJobs,
-  checkPrices,
-  dropKeys,
-  warnOfReturnFields,
-  warnOfSharedColumns,
-} from "./rules.ts";
+import { checkRules, dropKeys, warnOfMistakes } from "./rules.ts";
 import { type ConfigDocument, documentSchemaOf } from "./schema/document.ts";
 import type { JobDeclaration } from "./schema/jobs.ts";
 import { fillDefaults, isMapping, mapTexts, type Schema, valueAt } from "./schema/settings.ts";
@@ -74,10 +66,7 @@ export async function loadConfig({
     references: findReferences(schema, tree),
     jobTypes,
   };
-  checkJobs(written, problems);
-  checkFiles(written, problems);
-  checkPrices(written, problems);
-  checkAlerts(written, problems);
+  checkRules(written, problems);
   checkReferences(written, problems);
   checkCycles(written, problems);
 
@@ -87,8 +76,7 @@ export async function loadConfig({
   const found = problems.list();
   if (!parsed.success || found.length > 0) throw failure(path, found);
   warnOfDisabledSources(written, warnings);
-  warnOfSharedColumns(written, warnings);
-  warnOfReturnFields(written, warnings);
+  warnOfMistakes(written, warnings);
   await warnOfSharedKeys(parsed.data, folder, warnings);
   warnOfEmulator(parsed.data, env, warnings);
   return buildConfig(parsed.data, written.references, secrets, {

@@ -10,8 +10,19 @@ import { personFields, personLists } from "../schemas/person.ts";
 import { suggest } from "../suggest.ts";
 import { isMapping, mappingAt, valueAt } from "./schema/settings.ts";
 
+/** Checks relations between parts of the file. */
+export function checkRules(written: Written, problems: Problems): void {
+  for (const check of [checkJobs, checkFiles, checkPrices, checkAlerts]) check(written, problems);
+}
+
+/** Warns of settings that are allowed, but probably mistakes. */
+export function warnOfMistakes(written: Written, warnings: Problems): void {
+  warnOfSharedColumns(written, warnings);
+  warnOfReturnFields(written, warnings);
+}
+
 /** Checks that every budget given as an amount of money has a price. */
-export function checkPrices({ tree, jobTypes }: Written, problems: Problems): void {
+function checkPrices({ tree, jobTypes }: Written, problems: Problems): void {
   const known = billedBudgets(jobTypes);
   const prices = mappingAt(tree, "prices");
   for (const [name, limits] of entriesOf(tree, "budgets").filter(([budget]) => known.includes(budget))) {
@@ -31,7 +42,7 @@ export function checkPrices({ tree, jobTypes }: Written, problems: Problems): vo
 }
 
 /** Checks that the history that an alert reads is kept. */
-export function checkAlerts({ tree }: Written, problems: Problems): void {
+function checkAlerts({ tree }: Written, problems: Problems): void {
   const on = valueAt(tree, ["alerts", "on"]);
   if (!Array.isArray(on) || !on.includes("job_changes")) return;
   if (valueAt(tree, ["history", "people"]) !== false) return;
@@ -39,7 +50,7 @@ export function checkAlerts({ tree }: Written, problems: Problems): void {
 }
 
 /** Warns of a column mapped to two fields of an input. */
-export function warnOfSharedColumns({ tree }: Written, warnings: Problems): void {
+function warnOfSharedColumns({ tree }: Written, warnings: Problems): void {
   for (const [name, input] of entriesOf(tree, "inputs")) {
     const mappedBy = new Map<string, string>();
     for (const [field, columns] of Object.entries(mappingAt(input, "fields"))) {
@@ -56,7 +67,7 @@ export function warnOfSharedColumns({ tree }: Written, warnings: Problems): void
 }
 
 /** Warns of requested fields that are neither documented nor declared; the service may have them. */
-export function warnOfReturnFields({ tree, source }: Written, warnings: Problems): void {
+function warnOfReturnFields({ tree, source }: Written, warnings: Problems): void {
   const declared = mappingAt(tree, "extra_columns", "person");
   const known = Object.keys({ ...personFields, ...personLists, ...enrichFields, ...declared });
   for (const [name, { return_fields: asked }] of entriesOf(tree, "jobs")) {
@@ -76,7 +87,7 @@ export function warnOfReturnFields({ tree, source }: Written, warnings: Problems
 }
 
 /** Checks that inputs name files where, and only where, their connection reads files. */
-export function checkFiles({ tree, source }: Written, problems: Problems): void {
+function checkFiles({ tree, source }: Written, problems: Problems): void {
   for (const [name, input] of entriesOf(tree, "inputs")) {
     const { table, connection } = input;
     const at = ["inputs", name, "table"];
@@ -94,7 +105,7 @@ export function checkFiles({ tree, source }: Written, problems: Problems): void 
   }
 }
 
-export function checkJobs({ tree, jobTypes }: Written, problems: Problems): void {
+function checkJobs({ tree, jobTypes }: Written, problems: Problems): void {
   for (const { type, findProblems = () => [] } of jobTypes) {
     const earlier = new Map<string, WrittenJob>();
     for (const [name, job] of entriesOf(tree, "jobs").filter(([, { type: own }]) => own === type)) {

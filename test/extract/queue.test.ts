@@ -8,7 +8,6 @@ import {
   firstSize,
   memoryFor,
   sizeAfterAnswer,
-  sizeAfterTooLarge,
 } from "../../src/extract/batches.ts";
 import {
   batchesOf,
@@ -88,9 +87,6 @@ const after = (size: ReturnType<typeof firstSize>, plainBytes: number, records: 
   sizeAfterAnswer(size, { plainBytes, bodyBytes: plainBytes / 10 }, records);
 
 describe("the size of a batch", () => {
-  it("stays at the endpoint's limit while answers are small", () => {
-    expect(after(firstSize(500), 3_400_000, 500).limit).toBe(500);
-  });
   it("shrinks until an answer stays near 4 MB", () => {
     const size = after(firstSize(500), 18_000_000, 500);
     expect(size.limit).toBe(116);
@@ -101,13 +97,6 @@ describe("the size of a batch", () => {
     expect(size.limit).toBe(1);
     for (let i = 0; i < 60; i++) size = after(size, 1000, 1);
     expect(size.limit).toBe(500);
-  });
-  it("is halved by a 413, permanently", () => {
-    let size = sizeAfterTooLarge(firstSize(500), 500);
-    expect(size.limit).toBe(250);
-    size = after(size, 250, 250);
-    expect(size.limit).toBe(250);
-    expect(sizeAfterTooLarge(size, 1).limit).toBe(250);
   });
 });
 
