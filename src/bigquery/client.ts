@@ -38,22 +38,7 @@ interface ApiRequest {
   readonly body?: unknown;
 }
 
-export interface Client {
-  readonly project: string;
-  /** Project of the jobs. */
-  readonly billingProject: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly signal: AbortSignal | undefined;
-  readonly jobDeadlineMs: number;
-  /** Sends an idempotent request; retries after transient failures. */
-  send<Answer>(request: ApiRequest): Promise<Answer>;
-  /**
-   * Sends one request of an upload, to the host of the project only; returns the response of any status.
-   * Google's library has no resumable uploads.
-   */
-  fetch(url: string, init: RequestInit): Promise<Response>;
-  readonly uploadUrl: string;
-}
+export type Client = ReturnType<typeof openClient>;
 
 const SCOPE = "https://www.googleapis.com/auth/bigquery";
 const MAX_ATTEMPTS = 6;
@@ -68,10 +53,11 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const CONNECTIONS = 16;
 
 /** Opens a client; Google's library is loaded at the first request. */
-export function openClient(options: ClientOptions): Client {
+export function openClient(options: ClientOptions) {
   const { project, signal } = options;
   const billingProject = options.billingProject ?? project;
   const { host, isEmulator } = hostOf(options);
+  const labels: Readonly<Record<string, string>> = { ...options.labels, application: "person-etl" };
   const agent = openAgent({ connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS });
   // The library chooses a proxy by rules of its own, unless one is given; it can't be told to use none.
   const proxy = proxyOf(host);
@@ -84,12 +70,17 @@ export function openClient(options: ClientOptions): Client {
     }));
   return {
     project,
+    /** Project of the jobs. */
     billingProject,
-    labels: { ...options.labels, application: "person-etl" },
+    labels,
     signal,
     jobDeadlineMs: options.jobDeadlineMs ?? JOB_DEADLINE_MS,
     uploadUrl: `${host}/upload/bigquery/v2/projects/${billingProject}/jobs`,
-    async fetch(url, init) {
+    /**
+     * Sends one request of an upload, to the host of the project only; returns the response of any status.
+     * Google's library has no resumable uploads.
+     */
+    async fetch(url: string, init: RequestInit): Promise<Response> {
       if (new URL(url).origin !== new URL(host).origin) {
         throw new BigQueryFailure(
           "another_host",
@@ -110,6 +101,7 @@ export function openClient(options: ClientOptions): Client {
         throw failureOf(error);
       }
     },
+    /** Sends an idempotent request; retries after transient failures. */
     async send<Answer>(request: ApiRequest): Promise<Answer> {
       // Callers state the type, as documented by the interface.
       const owner = request.path.startsWith("/datasets") ? project : billingProject;
@@ -196,7 +188,8 @@ async function connect(
   to: { readonly host: string; readonly isEmulator: boolean; readonly agent: Agent },
 ): Promise<BigQuery> {
   const { BigQuery: Google } = await import("@google-cloud/bigquery");
-  const authClient = to.isEmulator ? await noCredentials() : await credentialsOf(options, to.agent);
+  const { PassThroughClient } = await import("google-auth-library");
+  const authClient = to.isEmulator ? new PassThroughClient() : await credentialsOf(options, to.agent);
   const client = new Google({
     projectId: options.project,
     autoRetry: false,
@@ -206,11 +199,6 @@ async function connect(
   // The library would use BIGQUERY_EMULATOR_HOST as the whole address.
   client.baseUrl = `${to.host}/bigquery/v2`;
   return client;
-}
-
-async function noCredentials(): Promise<AuthClient> {
-  const { PassThroughClient } = await import("google-auth-library");
-  return new PassThroughClient();
 }
 
 async function credentialsOf(

@@ -1,23 +1,17 @@
-import type { Client } from "../../bigquery/client.ts";
 import { explainFailure, grantText, type NamedProject } from "../../bigquery/failure.ts";
 import { openSession } from "../../bigquery/session.ts";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Catalog, DestinationFinding } from "../destination.ts";
-import { DEFAULT_FACTOR, estimateBatch, bytesText, KEYS_PER_BATCH, priceOf, sizeOf } from "./cost.ts";
 import {
-  type DatasetNames,
-  type FoundDataset,
-  POSITION_TABLE,
-  positionTable,
-  readDatasets,
-} from "./datasets.ts";
-
-interface CheckContext {
-  readonly client: Client;
-  readonly names: DatasetNames;
-  readonly where: NamedProject;
-  readonly maximumBytesBilled: number | null;
-}
+  DEFAULT_FACTOR,
+  estimateBatch,
+  bytesText,
+  KEYS_PER_BATCH,
+  type LimitContext,
+  priceOf,
+  sizeOf,
+} from "./cost.ts";
+import { type FoundDataset, POSITION_TABLE, positionTable, readDatasets } from "./datasets.ts";
 
 /** Privileges on a table that publication needs. */
 const RIGHTS = [
@@ -30,7 +24,7 @@ const RIGHTS = [
 
 /** Verifies credentials, jobs, datasets, privileges and DML, and estimates the cost of a publication; changes nothing. */
 export async function checkDestination(
-  context: CheckContext,
+  context: LimitContext,
   catalog: Catalog,
 ): Promise<readonly DestinationFinding[]> {
   try {
@@ -40,7 +34,7 @@ export async function checkDestination(
   }
 }
 
-async function findings(context: CheckContext, catalog: Catalog): Promise<readonly DestinationFinding[]> {
+async function findings(context: LimitContext, catalog: Catalog): Promise<readonly DestinationFinding[]> {
   const { client, names, where } = context;
   const { datasets, location } = await readDatasets(client, names, where);
   const found = datasets.map((dataset) => checkDataset(context, dataset));
@@ -57,7 +51,7 @@ async function findings(context: CheckContext, catalog: Catalog): Promise<readon
 }
 
 function checkDataset(
-  { client, names }: CheckContext,
+  { client, names }: LimitContext,
   { name, dataset, problem }: FoundDataset,
 ): DestinationFinding {
   if (dataset === null) {
@@ -78,7 +72,7 @@ function checkDataset(
 }
 
 /** Verifies privileges on the position table; they usually come from its dataset. */
-async function checkRights({ client, names, where }: CheckContext): Promise<DestinationFinding> {
+async function checkRights({ client, names, where }: LimitContext): Promise<DestinationFinding> {
   const answer = await client.send<{ readonly permissions?: readonly string[] }>({
     method: "POST",
     path: `/datasets/${names.ops}/tables/${POSITION_TABLE}:testIamPermissions`,
@@ -99,7 +93,7 @@ function shown(bytes: number): string {
 
 /** A batch bills the whole of each table that it changes, so the cost depends on which ones change. */
 async function costOf(
-  { client, names, where, maximumBytesBilled }: CheckContext,
+  { client, names, where, maximumBytesBilled }: LimitContext,
   { tables }: Catalog,
 ): Promise<DestinationFinding> {
   const all = await estimateBatch(client, names, tables);

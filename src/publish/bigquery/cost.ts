@@ -82,7 +82,8 @@ export async function estimateBatch(
 /** By default a publication may bill this many times what its batches would, if each changed all tables. */
 export const DEFAULT_FACTOR = 3;
 
-interface LimitContext {
+/** Datasets of a destination, with the limit of what a publication bills. */
+export interface LimitContext {
   readonly client: Client;
   readonly names: DatasetNames;
   readonly where: NamedProject;
@@ -91,21 +92,9 @@ interface LimitContext {
 }
 
 /** Limits the bytes that one publication bills. */
-export interface BillingLimit {
-  /** Starts a publication. */
-  begin(catalog: Catalog): void;
-  /** Bytes that it may still bill. */
-  left(): Promise<number>;
-  /** Estimates a staged batch; throws if it would exceed the limit. */
-  reserve(batch: StagedBatch): Promise<number>;
-  /** Estimates a comparison of tables; throws if it would exceed the limit. */
-  reserveComparison(tables: readonly PublishedTable[]): Promise<number>;
-  /** Counts billed bytes; throws if as many again would exceed the limit. */
-  addFailed(bytes: number): Promise<void>;
-  add(bytes: number): void;
-}
+export type BillingLimit = ReturnType<typeof createBillingLimit>;
 
-export function createBillingLimit({ client, names, where, maximumBytesBilled }: LimitContext): BillingLimit {
+export function createBillingLimit({ client, names, where, maximumBytesBilled }: LimitContext) {
   let published: Catalog | null = null;
   let limit: number | null = null;
   let billed = 0;
@@ -141,56 +130,51 @@ export function createBillingLimit({ client, names, where, maximumBytesBilled }:
   }
 
   function refuseAbove(most: number, bytes: number, what: string): void {
-    if (billed + bytes > most) throw overLimit(where, { what, bytes, billed, most });
+    if (billed + bytes <= most) return;
+    const setting = `${where.path}.maximum_bytes_billed`;
+    const before = billed === 0 ? "" : ` after ${bytesText(billed)} of this publication`;
+    const message = `${what} would bill ${bytesText(bytes)}${before}, more than its limit of ${bytesText(most)}`;
+    const hint =
+      "raise the limit, or publish everything again by --full, which bills only the rows; the changes stay queued";
+    throw new FixConfigurationError(
+      "publication_over_limit",
+      `${setting}: ${message}. Nothing of it was changed; ${hint}.`,
+      [{ path: setting, message, hint }],
+    );
   }
 
   return {
-    begin(catalog) {
+    /** Starts a publication. */
+    begin(catalog: Catalog): void {
       published = catalog;
       limit = null;
       billed = 0;
       batches = 0;
     },
+    /** Bytes that it may still bill. */
     left: async () => Math.max(MINIMUM_BYTES, (await findLimit()) - billed),
-    async reserve(batch) {
+    /** Estimates a staged batch; throws if it would exceed the limit. */
+    async reserve(batch: StagedBatch): Promise<number> {
       const tables = await Promise.all(batch.changes.map((change) => changedTable(batch, change)));
       const bytes = batchBytes(tables);
       const stagedRows = tables.reduce((sum, table) => sum + table.stagedRows, 0);
       refuseAbove(await limitWith(stagedRows), bytes, "the next batch");
       return bytes;
     },
-    async reserveComparison(tables) {
+    /** Estimates a comparison of tables; throws if it would exceed the limit. */
+    async reserveComparison(tables: readonly PublishedTable[]): Promise<number> {
       const sizes = await Promise.all(tables.map((table) => storedTable(client, names, table)));
       const bytes = sizes.reduce((sum, { stored }) => sum + Math.max(MINIMUM_BYTES, stored), 0);
       refuseAbove(await findLimit(), bytes, "a comparison");
       return bytes;
     },
-    async addFailed(bytes) {
+    /** Counts billed bytes; throws if as many again would exceed the limit. */
+    async addFailed(bytes: number): Promise<void> {
       billed += bytes;
       refuseAbove(await findLimit(), bytes, "another attempt");
     },
-    add(bytes) {
+    add(bytes: number): void {
       billed += bytes;
     },
   };
-}
-
-interface Excess {
-  readonly what: string;
-  readonly bytes: number;
-  readonly billed: number;
-  readonly most: number;
-}
-
-function overLimit(where: NamedProject, { what, bytes, billed, most }: Excess): FixConfigurationError {
-  const setting = `${where.path}.maximum_bytes_billed`;
-  const before = billed === 0 ? "" : ` after ${bytesText(billed)} of this publication`;
-  const message = `${what} would bill ${bytesText(bytes)}${before}, more than its limit of ${bytesText(most)}`;
-  const hint =
-    "raise the limit, or publish everything again by --full, which bills only the rows; the changes stay queued";
-  return new FixConfigurationError(
-    "publication_over_limit",
-    `${setting}: ${message}. Nothing of it was changed; ${hint}.`,
-    [{ path: setting, message, hint }],
-  );
 }

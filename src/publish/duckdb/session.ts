@@ -15,23 +15,7 @@ export function quoteText(text: string): string {
 export type TextRow = Readonly<Record<string, string | null>>;
 
 /** One open DuckDB file with one connection. */
-export interface DuckSession {
-  run(statement: string): Promise<void>;
-  /** Runs a query whose columns are all text. */
-  rows(query: string): Promise<readonly TextRow[]>;
-  /** Raises the memory to what rows of this size need. */
-  makeRoom(rowBytes: number): Promise<void>;
-  /** Runs `work` in a transaction that is rolled back if it throws. If DuckDB runs out of memory, opens the file again and repeats `work`. */
-  transaction<Result>(work: () => Promise<Result>): Promise<Result>;
-  /**
-   * Calls `work` with conditions that divide the rows of a table into ranges, and opens the file again before marks of deleted rows take too
-   * much memory. Rows that `work` inserts into the table are in no range.
-   */
-  scan(schema: string, table: string, work: (range: string) => Promise<void>): Promise<void>;
-  /** Writes the log into the file and opens it again, which frees the marks of deleted rows; with more memory if DuckDB runs out of it. */
-  checkpoint(): Promise<void>;
-  close(): void;
-}
+export type DuckSession = Awaited<ReturnType<typeof openDuckDb>>;
 
 /** Megabytes for DuckDB's buffers, which keeps the process below 256 MB; larger work spills into the temporary folder. */
 const MEMORY_MB = 64;
@@ -112,7 +96,7 @@ export function isOutOfMemory(error: unknown): boolean {
 }
 
 /** Opens a file, creating it if it is missing. `folder` is for temporary files. */
-export async function openDuckDb(file: string, folder: string): Promise<DuckSession> {
+export async function openDuckDb(file: string, folder: string) {
   let open = await openFile(file, folder, MEMORY_MB);
   let { memoryMb } = open;
   /** True if nothing was committed since the file was opened. */
@@ -173,6 +157,7 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
     await reopen();
   };
   const release = async () => ((await logBytes(file)) > 0 ? checkpoint() : reopen());
+  /** Runs a query whose columns are all text. */
   const rows = async (query: string) => {
     const reader = await open.connection.runAndReadAll(query);
     return reader.getRowObjectsJson() as readonly TextRow[]; // all columns are text
@@ -180,8 +165,11 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
   return {
     run,
     rows,
-    makeRoom: (rowBytes) => raiseMemory(MEMORY_MB + MEMORY_PER_ROW * Math.floor(rowBytes / 1024 ** 2)),
-    async transaction(work) {
+    /** Raises the memory to what rows of this size need. */
+    makeRoom: (rowBytes: number) =>
+      raiseMemory(MEMORY_MB + MEMORY_PER_ROW * Math.floor(rowBytes / 1024 ** 2)),
+    /** Runs `work` in a transaction that is rolled back if it throws. If DuckDB runs out of memory, opens the file again and repeats `work`. */
+    async transaction<Result>(work: () => Promise<Result>): Promise<Result> {
       const result = await withMemory(async () => {
         await run("BEGIN TRANSACTION");
         try {
@@ -198,7 +186,11 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
       if ((await logBytes(file)) > MOST_LOG_BYTES) await checkpoint();
       return result;
     },
-    async scan(schema, table, work) {
+    /**
+     * Calls `work` with conditions that divide the rows of a table into ranges, and opens the file again before marks of deleted rows take too
+     * much memory. Rows that `work` inserts into the table are in no range.
+     */
+    async scan(schema: string, table: string, work: (range: string) => Promise<void>): Promise<void> {
       // Counts deleted rows, too, as row IDs do.
       const [size] = await rows(
         `SELECT estimated_size::VARCHAR AS rows FROM duckdb_tables()
@@ -212,6 +204,7 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
         await work(`rowid >= ${first} AND rowid < ${last}`);
       }
     },
+    /** Writes the log into the file and opens it again, which frees the marks of deleted rows; with more memory if DuckDB runs out of it. */
     checkpoint,
     close: () => closeFile(open),
   };

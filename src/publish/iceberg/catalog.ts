@@ -6,10 +6,10 @@ import { observe, type OutageReport } from "../../outage-report.ts";
 import type {
   IcebergSchema,
   LoadedTable,
-  ViewVersion,
   LoadedView,
   TableName,
   TableUpdate,
+  ViewDefinition,
 } from "./specification.ts";
 
 export interface CatalogOptions {
@@ -49,39 +49,7 @@ export const isMissing = (error: unknown) => error instanceof CatalogError && er
 /** True if a requirement doesn't hold: nothing was changed. */
 export const isConflict = (error: unknown) => error instanceof CatalogError && error.status === 409;
 
-export interface RestCatalog {
-  /** True if the catalog takes changes of several tables at once. Changes nothing. */
-  hasTransactions(): Promise<boolean>;
-  createNamespace(namespace: string): Promise<void>;
-  listTables(namespace: string): Promise<readonly string[]>;
-  /** Null if the table doesn't exist. */
-  loadTable(table: TableName): Promise<LoadedTable | null>;
-  createTable(
-    table: TableName,
-    schema: IcebergSchema,
-    properties: Readonly<Record<string, string>>,
-  ): Promise<void>;
-  /** Does nothing if the table doesn't exist. */
-  dropTable(table: TableName): Promise<void>;
-  /** True if the catalog has views, of which any may be in this namespace. */
-  hasViews(namespace: string): Promise<boolean>;
-  listViews(namespace: string): Promise<readonly string[]>;
-  /** Null if the view doesn't exist. */
-  loadView(view: TableName): Promise<LoadedView | null>;
-  createView(
-    view: TableName,
-    definition: {
-      readonly schema: IcebergSchema;
-      readonly version: ViewVersion;
-      readonly properties: Readonly<Record<string, string>>;
-    },
-  ): Promise<void>;
-  /** Does nothing if the view doesn't exist. */
-  dropView(view: TableName): Promise<void>;
-  /** Changes tables; all of them or, with a {@link CatalogError}, none. After any other error, either may be the case. */
-  commit(updates: readonly TableUpdate[]): Promise<void>;
-  close(): Promise<void>;
-}
+export type RestCatalog = ReturnType<typeof openCatalog>;
 
 interface WarehouseSettings {
   /** Part of all paths, with a slash at its end. */
@@ -107,7 +75,7 @@ const networkCodeOf = (error: unknown) =>
   codeOf(error instanceof Error ? (error.cause ?? error) : error) ?? "no response";
 
 /** Opens a client of an Iceberg REST catalog; connects at the first request. */
-export function openCatalog(options: CatalogOptions): RestCatalog {
+export function openCatalog(options: CatalogOptions) {
   const base = options.catalog.replace(/\/+$/u, "");
   const agent = openAgent({ connections: 4, connectTimeoutMs: CONNECT_TIMEOUT_MS });
   let settings: Promise<WarehouseSettings> | null = null;
@@ -235,7 +203,8 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
   }
 
   return {
-    async hasTransactions() {
+    /** True if the catalog takes changes of several tables at once. Changes nothing. */
+    async hasTransactions(): Promise<boolean> {
       const { endpoints } = await warehouse();
       if (endpoints !== null)
         return endpoints.some((endpoint) => /^POST .*\/transactions\/commit$/u.test(endpoint));
@@ -252,7 +221,7 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
       }
     },
 
-    async createNamespace(namespace) {
+    async createNamespace(namespace: string): Promise<void> {
       try {
         await inWarehouse("POST", "namespaces", { namespace: [namespace], properties: {} });
       } catch (error) {
@@ -260,14 +229,19 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
       }
     },
 
-    listTables: (namespace) => list("tables", namespace),
+    listTables: (namespace: string) => list("tables", namespace),
 
-    async loadTable(table) {
+    /** Null if the table doesn't exist. */
+    async loadTable(table: TableName): Promise<LoadedTable | null> {
       const loaded = (await load("tables", table)) as LoadedTable | null; // as the specification defines it
       return loaded && { ...loaded, config: { ...(await warehouse()).config, ...loaded.config } };
     },
 
-    async createTable({ namespace, name }, schema, properties) {
+    async createTable(
+      { namespace, name }: TableName,
+      schema: IcebergSchema,
+      properties: Readonly<Record<string, string>>,
+    ): Promise<void> {
       await inWarehouse("POST", pathOf("tables", namespace), {
         name,
         schema,
@@ -276,9 +250,11 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
       });
     },
 
-    dropTable: (table) => drop("tables", table),
+    /** Does nothing if the table doesn't exist. */
+    dropTable: (table: TableName) => drop("tables", table),
 
-    async hasViews(namespace) {
+    /** True if the catalog has views, of which any may be in this namespace. */
+    async hasViews(namespace: string): Promise<boolean> {
       const { endpoints } = await warehouse();
       if (endpoints !== null) return endpoints.includes("POST /v1/{prefix}/namespaces/{namespace}/views");
       // An older catalog, which doesn't list what it answers.
@@ -291,18 +267,24 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
       }
     },
 
-    listViews: (namespace) => list("views", namespace),
+    listViews: (namespace: string) => list("views", namespace),
 
-    loadView: async (view) => (await load("views", view)) as LoadedView | null, // as the specification defines it
+    /** Null if the view doesn't exist. */
+    loadView: async (view: TableName) => (await load("views", view)) as LoadedView | null, // as the specification defines it
 
-    async createView({ namespace, name }, { schema, version, properties }) {
+    async createView(
+      { namespace, name }: TableName,
+      { schema, version, properties }: ViewDefinition,
+    ): Promise<void> {
       const body = { name, schema, "view-version": version, properties };
       await inWarehouse("POST", pathOf("views", namespace), body);
     },
 
-    dropView: (view) => drop("views", view),
+    /** Does nothing if the view doesn't exist. */
+    dropView: (view: TableName) => drop("views", view),
 
-    async commit(updates) {
+    /** Changes tables; all of them or, with a {@link CatalogError}, none. After any other error, either may be the case. */
+    async commit(updates: readonly TableUpdate[]): Promise<void> {
       await inWarehouse("POST", "transactions/commit", { "table-changes": updates });
     },
 

@@ -94,7 +94,7 @@ export async function cleanTable(options: CleaningOptions, table: TableName): Pr
   removed.snapshots += expired.length;
   const stored = await listFiles(storage, metadata);
   const listed = new Map(stored.map((file) => [placeOf(file.address), file]));
-  refuseUnlisted(table, { files: placesOf(addressesOf(current)), listed });
+  refuseUnlisted(table, placesOf(addressesOf(current)), listed);
   // Some catalogs list only the current snapshot.
   if (purges) addPlaces(unused, await removedFiles(storage, stored, currentSnapshot(metadata)));
   else addPlaces(used, await recentFiles(storage, stored, sinceMs));
@@ -164,10 +164,8 @@ export function refuseOutside(table: TableName, metadata: TableMetadata, address
 /** Refuses to delete anything in a folder whose listing doesn't have the files of the current snapshot. */
 function refuseUnlisted(
   table: TableName,
-  {
-    files,
-    listed,
-  }: { readonly files: ReadonlySet<string>; readonly listed: ReadonlyMap<string, StoredObject> },
+  files: ReadonlySet<string>,
+  listed: ReadonlyMap<string, StoredObject>,
 ): void {
   for (const file of files) {
     if (listed.has(file)) continue;

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { copyFile, link, mkdir, rm } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, StopRunError } from "../../errors.ts";
@@ -17,6 +17,7 @@ import type {
   StagedFiles,
   TableChange,
 } from "../destination.ts";
+import { keepFile } from "../duckdb/files.ts";
 import type { StagedTable } from "../duckdb/statements.ts";
 import { isConflict } from "./catalog.ts";
 import type { LoadedTable, Snapshot, TableUpdate } from "./specification.ts";
@@ -253,7 +254,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       }
       const kept = files.files.map((_, index) => join(staging, attempt, `${key}-${index}`));
       await mkdir(join(staging, attempt), { recursive: true, mode: 0o700 });
-      for (const [index, file] of files.files.entries()) await keep(file, kept[index] ?? file);
+      for (const [index, file] of files.files.entries()) await keepFile(file, kept[index] ?? file);
       staged.set(key, { ...files, files: kept });
     },
 
@@ -361,10 +362,4 @@ const textOfView = (view: View) => [view, view.select("spark", (name) => name)];
 function positionOf(loaded: LoadedTable | null): Position | null {
   const { [NUMBER]: number, [ID]: id } = loaded?.metadata.properties ?? {};
   return number && id ? { number: Number(number), id } : null;
-}
-
-/** Keeps a staged file, which its owner removes. */
-async function keep(file: string, to: string): Promise<void> {
-  await rm(to, { force: true });
-  await link(file, to).catch(() => copyFile(file, to));
 }

@@ -2,7 +2,7 @@ import { quoted, type View } from "../../schemas/views/view.ts";
 import type { Catalog, PublishedTable } from "../destination.ts";
 import { isConflict } from "./catalog.ts";
 import { dropTable, refuseShared } from "./cleaning.ts";
-import type { IcebergSchema, LoadedView, TableName, ViewVersion } from "./specification.ts";
+import type { LoadedView, TableName, ViewDefinition } from "./specification.ts";
 import { identifierOf, isOwn, propertiesOf, schemaOf, schemaUpdates } from "./tables.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -66,14 +66,8 @@ const taken = ({ refused }: Workspace, { name }: TableName) =>
 /** Property of views that this program created, with the name that it gave them. */
 const OWN_PROPERTY = "person-etl.view";
 
-interface Definition {
-  readonly schema: IcebergSchema;
-  readonly version: ViewVersion;
-  readonly properties: Readonly<Record<string, string>>;
-}
-
 /** Definition of a view in Spark's SQL. The specification has a text for each engine; other engines don't see the view. */
-function define(view: View, { namespace }: TableName, ref: (name: string) => string): Definition {
+function define(view: View, { namespace }: TableName, ref: (name: string) => string): ViewDefinition {
   // Spark reads UUIDs as texts.
   const columns = view.columns.map((column) =>
     column.type === "uuid" ? ({ ...column, type: "text" } as const) : column,
@@ -93,13 +87,13 @@ function define(view: View, { namespace }: TableName, ref: (name: string) => str
 }
 
 /** Form in which the definitions of equal views are equal; catalogs complete the rest. */
-function textOf({ schema, version, properties }: Definition): string {
+function textOf({ schema, version, properties }: ViewDefinition): string {
   const fields = schema.fields.map(({ name, type, doc }) => [name, type, doc]);
   const { representations } = version;
   return JSON.stringify([fields, representations, properties["comment"], properties[OWN_PROPERTY]]);
 }
 
-function currentDefinition({ metadata }: LoadedView): Definition | null {
+function currentDefinition({ metadata }: LoadedView): ViewDefinition | null {
   const version = metadata.versions.find((entry) => entry["version-id"] === metadata["current-version-id"]);
   const schema = metadata.schemas.find((entry) => entry["schema-id"] === version?.["schema-id"]);
   return version && schema ? { schema, version, properties: metadata.properties ?? {} } : null;

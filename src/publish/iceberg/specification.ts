@@ -81,6 +81,13 @@ export interface ViewVersion {
   }[];
 }
 
+/** View as this program declares it. */
+export interface ViewDefinition {
+  readonly schema: IcebergSchema;
+  readonly version: ViewVersion;
+  readonly properties: Readonly<Record<string, string>>;
+}
+
 export interface LoadedView {
   readonly metadata: {
     readonly "current-version-id": number;

@@ -6,7 +6,7 @@ import { lockFile } from "../../process-state.ts";
 import type { PublishedTable } from "../destination.ts";
 import { type DuckSession, openDuckDb } from "../duckdb/session.ts";
 import type { SchemaNames } from "../duckdb/statements.ts";
-import { CatalogError, type CatalogOptions, isConflict, openCatalog, type RestCatalog } from "./catalog.ts";
+import { CatalogError, type CatalogOptions, isConflict, openCatalog } from "./catalog.ts";
 import type { LoadedTable, TableName } from "./specification.ts";
 import type { NamedTable } from "./cleaning.ts";
 import type { RowFiles } from "./rows.ts";
@@ -35,38 +35,10 @@ export interface IcebergTarget extends CatalogOptions, StorageOptions {
 }
 
 /** Catalog, object store and local folder of a destination. */
-export interface Workspace {
-  /** Beginning of messages. */
-  readonly where: string;
-  /** Folder of staged files. */
-  readonly staging: string;
-  /** Folder for copies of data files. */
-  readonly copies: string;
-  readonly namespaces: readonly string[];
-  readonly catalog: RestCatalog;
-  readonly nameOf: (table: Pick<PublishedTable, "schema" | "name">) => TableName;
-  /** Opens the store of a table, by its configuration in the catalog. */
-  readonly storageOf: (config: Readonly<Record<string, string>>) => Storage;
-  /** Opens DuckDB, which writes and reads data files, and locks the local files for this process. They have nothing that has to be kept. */
-  readonly session: () => Promise<DuckSession>;
-  /** Loads a table that this program created; throws if it can't be written. */
-  readonly load: (table: Pick<PublishedTable, "schema" | "name">) => Promise<LoadedTable>;
-  /** Loads all tables of the namespaces, those of others, too. */
-  readonly loadAll: () => Promise<readonly NamedTable[]>;
-  /** Time by the clock of the object store, at most that of this machine: the age of files is measured by both. */
-  readonly storageTime: (table: LoadedTable) => Promise<number>;
-  readonly filesOf: (table: PublishedTable, loaded: LoadedTable, prefix: string) => Promise<RowFiles>;
-  /** Forgets what was written into tables' folders. */
-  readonly keepUploads: () => void;
-  /** Removes what was written into tables' folders since the last {@link Workspace.keepUploads}. */
-  readonly removeUploads: () => Promise<void>;
-  readonly refused: (message: string, hint: string) => FixConfigurationError;
-  readonly explain: (error: unknown) => unknown;
-  readonly close: () => Promise<void>;
-}
+export type Workspace = ReturnType<typeof openWorkspace>;
 
 /** Opens a workspace; connects at the first use. */
-export function openWorkspace(target: IcebergTarget): Workspace {
+export function openWorkspace(target: IcebergTarget) {
   const { name, folder } = target;
   const schemas: SchemaNames = { data: target.namespace, ops: target.opsNamespace };
   const namespaces = [...new Set(Object.values(schemas))];
@@ -83,6 +55,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
     namespace: schemas[table.schema],
     name: table.name,
   });
+  /** Opens the store of a table, by its configuration in the catalog. */
   function storageOf(config: Readonly<Record<string, string>>): Storage {
     const storage = openStorage(target, config, agent);
     return {
@@ -111,6 +84,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
     return openDuckDb(scratch, copies);
   }
 
+  /** Opens DuckDB, which writes and reads data files, and locks the local files for this process. They have nothing that has to be kept. */
   function session(): Promise<DuckSession> {
     opened ??= openScratch().catch((error: unknown) => {
       opened = null;
@@ -124,6 +98,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
     for (const [address, storage] of uploads) await storage.remove(address);
   }
 
+  /** Loads a table that this program created; throws if it can't be written. */
   async function load(table: Pick<PublishedTable, "schema" | "name">): Promise<LoadedTable> {
     const loaded = await catalog.loadTable(nameOf(table));
     if (!loaded)
@@ -196,8 +171,11 @@ export function openWorkspace(target: IcebergTarget): Workspace {
   }
 
   return {
+    /** Beginning of messages. */
     where,
+    /** Folder of staged files. */
     staging,
+    /** Folder for copies of data files. */
     copies,
     namespaces,
     catalog,
@@ -208,12 +186,13 @@ export function openWorkspace(target: IcebergTarget): Workspace {
     loadAll,
     storageTime,
     filesOf,
+    /** Forgets what was written into tables' folders. */
     keepUploads: () => uploads.clear(),
     removeUploads,
     refused,
     explain,
 
-    async close() {
+    async close(): Promise<void> {
       const last = opened;
       opened = null;
       const closing = await last?.catch(() => null);
