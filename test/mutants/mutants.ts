@@ -431,7 +431,7 @@ export const mutants: readonly Mutant[] = [
     file: "src/publish/iceberg/destination.ts",
     from: "if (after?.id === batch.id) {",
     to: "if (after?.id === batch.id || failure === undefined) {",
-    tests: ["test/publish/iceberg.test.ts"],
+    tests: ["test/publish/iceberg-files.test.ts"],
     named: "is no success",
   },
   {

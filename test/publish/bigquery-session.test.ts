@@ -1,28 +1,17 @@
 import { generateKeyPairSync } from "node:crypto";
-import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
-import { createServer, type IncomingMessage, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
-import { afterEach, expect, inject, onTestFinished, test, vi } from "vitest";
+import { afterEach, expect, inject, test, vi } from "vitest";
 import { type ClientOptions, openClient } from "../../src/bigquery/client.ts";
 import { BigQueryFailure } from "../../src/bigquery/failure.ts";
 import { finishedJob, openSession } from "../../src/bigquery/session.ts";
+import { serve } from "../support/serve.ts";
 import { clientOf } from "./bigquery-client.ts";
 
 afterEach(() => {
   vi.unstubAllEnvs();
 });
-
-/** Address of an HTTP server. */
-async function serve(answer: RequestListener): Promise<string> {
-  const server = createServer(answer).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => server.closeAllConnections());
-  onTestFinished(() => void server.close());
-  // A TCP server's address is an object.
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
 
 const target: ClientOptions = { project: "p", credentialsFile: null, impersonate: null, apiEndpoint: null };
 
@@ -73,10 +62,10 @@ test("a query that may still run after its deadline is not started again", async
 
 test("a stop doesn't wait for requests and uploads that nobody answers", async () => {
   let arrived = 0;
-  const host = await serve(() => (arrived += 1));
+  const apiEndpoint = await serve(() => (arrived += 1));
   const reason = new Error("SIGTERM");
   const stop = new AbortController();
-  const client = openClient({ ...target, apiEndpoint: `http://${host}`, signal: stop.signal });
+  const client = openClient({ ...target, apiEndpoint, signal: stop.signal });
   const ends = [
     client.send({ method: "POST", path: "/queries", body: { query: "SELECT 1" } }),
     client.fetch(client.uploadUrl, { method: "POST", body: "{}" }),
@@ -94,7 +83,7 @@ test.each([
   ["impersonation", "loader@p.iam.gserviceaccount.com"],
 ])("an emulator gets no credentials, and nobody is asked for any: %s", async (_, impersonate) => {
   const seen: IncomingMessage[] = [];
-  const host = await serve((request, response) => {
+  const url = await serve((request, response) => {
     seen.push(request);
     response.setHeader("content-type", "application/json").end("{}");
   });
@@ -103,12 +92,12 @@ test.each([
     type: "service_account",
     client_email: "a@b.test",
     private_key: privateKey.export({ type: "pkcs8", format: "pem" }),
-    token_uri: `http://${host}/token`,
+    token_uri: `${url}/token`,
   };
   const credentialsFile = join(inject("runFolder"), "emulated-key.json");
   await writeFile(credentialsFile, JSON.stringify(key));
   vi.stubEnv("GOOGLE_APPLICATION_CREDENTIALS", credentialsFile);
-  vi.stubEnv("BIGQUERY_EMULATOR_HOST", host);
+  vi.stubEnv("BIGQUERY_EMULATOR_HOST", new URL(url).host);
   const client = openClient({ ...target, credentialsFile, impersonate });
   await client.send({ method: "GET", path: "/datasets/d" });
   await client.send({ method: "POST", path: "/queries", body: { query: "SELECT 1" } });

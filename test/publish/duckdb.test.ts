@@ -12,7 +12,7 @@ import { type DuckSession, openDuckDb } from "../../src/publish/duckdb/session.t
 import { describeDestination } from "./destination-suite.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
 import { openSourceContext } from "./publication-context.ts";
-import { batchAfter, publishRows, tableIn, writeFiles } from "./staged-files.ts";
+import { batchAfter, publishRows, type TableRows, tableIn, writeFiles } from "./staged-files.ts";
 import { inputViews, queryOf, viewResults, viewRows } from "./view-rows.ts";
 
 describeDestination("DuckDB", openDuckDbContext);
@@ -99,21 +99,19 @@ describe("a DuckDB file", () => {
     ({ destination } = context);
     own = join(context.folder, "own", "local.duckdb");
     await destination.migrate(people);
-    const first = batchAfter(null);
-    await publishRows(destination, people, first, [
-      { table: "person", replaces: "all", rows: [person("p1", SECRET)] },
-    ]);
+    await publish({ table: "person", replaces: "all", rows: [person("p1", SECRET)] });
     await destination.finish();
   });
   afterEach(() => context.close());
 
   const names = async () => (await rowsOfFile(context.path, "person")).map((row) => row["full_name"]);
+  const publish = async (...rows: readonly TableRows[]) =>
+    publishRows(destination, people, batchAfter(await destination.position()), rows);
 
   test("takes a row that needs more memory than usual", async () => {
     const large = "x".repeat(31 * 1024 * 1024);
-    const batch = batchAfter(await destination.position());
-    const changed = [{ table: "person", keys: [{ service_pid: "p2" }], rows: [person("p2", large)] }];
-    expect(await publishRows(destination, people, batch, changed)).toBe("committed");
+    const added = { table: "person", keys: [{ service_pid: "p2" }], rows: [person("p2", large)] };
+    expect(await publish(added)).toBe("committed");
     await destination.finish();
     const session = await openDuckDb(context.path, context.folder);
     const lengths = await session.rows(
@@ -128,8 +126,7 @@ describe("a DuckDB file", () => {
     const longest = "999999999999999999.99999999999999999999";
     const all = [...numbers, "9999999999.99999999", "-9999999999.99999999", "1.123456789", longest];
     const rows = all.map((estimated_income_min, n) => ({ ...person(`n${n}`, "N"), estimated_income_min }));
-    const batch = batchAfter(await destination.position());
-    await publishRows(destination, people, batch, [{ table: "person", replaces: "all", rows }]);
+    await publish({ table: "person", replaces: "all", rows });
     await destination.finish();
     const read = await rowsOfFile(context.path, "person");
     const found = new Map(read.map((row) => [row["service_pid"], row["estimated_income_min"]]));
@@ -138,10 +135,7 @@ describe("a DuckDB file", () => {
 
   test("can be read while a batch is applied, and keeps its readers", async () => {
     const reader = await openDuckDb(context.path, context.folder);
-    const batch = batchAfter(await destination.position());
-    await publishRows(destination, people, batch, [
-      { table: "person", keys: [{ service_pid: "p2" }], rows: [person("p2", "Bob")] },
-    ]);
+    await publish({ table: "person", keys: [{ service_pid: "p2" }], rows: [person("p2", "Bob")] });
     await destination.finish();
     const [seen] = await reader.rows("SELECT count(*)::VARCHAR AS rows FROM person_data.person");
     reader.close();
@@ -212,10 +206,7 @@ describe("a DuckDB file", () => {
     const sizes: number[] = [];
     for (let round = 0; round < 8; round++) {
       const name = randomBytes(200_000).toString("hex");
-      const batch = batchAfter(await destination.position());
-      await publishRows(destination, people, batch, [
-        { table: "person", keys: [{ service_pid: "p1" }], rows: [person("p1", name)] },
-      ]);
+      await publish(...changed(person("p1", name)));
       await destination.finish();
       expect(await names()).toEqual([name]);
       sizes.push((await stat(context.path)).size);
@@ -332,13 +323,8 @@ describe("a DuckDB file", () => {
   });
 
   test("fails without a value of a person in the message", async () => {
-    const batch = batchAfter(await destination.position());
-    const wrong = [
-      { table: "person", keys: [{ service_pid: "p1" }], rows: [{ ...person("p1", SECRET), dob: SECRET }] },
-    ];
-    const error = destination.explain(
-      await publishRows(destination, people, batch, wrong).catch((e: unknown) => e),
-    );
+    const wrong = changed({ ...person("p1", SECRET), dob: SECRET });
+    const error = destination.explain(await publish(...wrong).catch((e: unknown) => e));
     expect(error).toMatchObject({ name: "StopRunError", code: "destination_failed" });
     expect(JSON.stringify([String(error), error instanceof Error && error.cause])).not.toContain(
       "Quintessence",

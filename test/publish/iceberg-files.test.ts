@@ -143,6 +143,12 @@ test("a commit that failed is no success, and the next attempt leaves none of it
   expect((await files()).filter((path) => /\/person_.*\/data\//u.test(path))).toHaveLength(2);
 });
 
+test("a commit that the catalog confirms but doesn't have is no success", async () => {
+  const { catalog, publish } = await openIcebergFolder();
+  catalog.commits.push(() => 204);
+  await expect(publish(change({ p1: "Ann" }))).rejects.toMatchObject({ code: "destination_refused" });
+});
+
 test("a conflict with a change of others is tried again on their state, and some conflicts are too many", async () => {
   const { catalog, publish, destination, names } = await openIcebergFolder();
   catalog.commits.push(() => 409);

@@ -1,7 +1,5 @@
-import { once } from "node:events";
 import { mkdtemp, readFile, stat, writeFile } from "node:fs/promises";
-import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { inject, onTestFinished, test, expect } from "vitest";
@@ -10,6 +8,7 @@ import { openCatalog } from "../../src/publish/iceberg/catalog.ts";
 import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
 import type { IcebergTarget } from "../../src/publish/iceberg/workspace.ts";
 import { openStorage, openStorageAgent, type StorageOptions } from "../../src/object-store.ts";
+import { serve as serveHttp } from "../support/serve.ts";
 import { unusedPort } from "../support/unused-port.ts";
 
 interface Answer {
@@ -26,28 +25,17 @@ interface Seen {
   readonly body: string;
 }
 
-/** Starts an HTTP server for one test. */
+/** Starts a server that remembers its requests. */
 async function serve(answer: (request: Seen) => Answer) {
   const seen: Seen[] = [];
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
-      const { method = "", url = "", headers } = request;
-      const asked = { method, url, headers, body: Buffer.concat(chunks).toString() };
-      seen.push(asked);
-      const { status = 200, body = "{}", headers: own = {} } = answer(asked);
-      response.writeHead(status, { "content-type": "application/json", ...own }).end(body);
-    });
+  const url = await serveHttp((request, response, content) => {
+    const { method = "", url: path = "", headers } = request;
+    const asked = { method, url: path, headers, body: content };
+    seen.push(asked);
+    const { status = 200, body = "{}", headers: own = {} } = answer(asked);
+    response.writeHead(status, { "content-type": "application/json", ...own }).end(body);
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  // The port of a TCP server.
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+  return { url, seen };
 }
 
 const secret = (value: string) => ({ read: async () => value });
@@ -102,51 +90,6 @@ test("check reports a catalog that can't be reached, and one that refuses the to
   const destination = openIcebergDestination(targetAt(`http://127.0.0.1:${await unusedPort()}`));
   expect(await destination.check(catalogOf(["person"]))).toMatchObject([
     { ok: false, message: expect.stringContaining("can't be reached (ECONNREFUSED)") },
-  ]);
-  await destination.close();
-});
-
-test("a commit that the catalog confirms but doesn't have is no success", async () => {
-  const folder = await mkdtemp(join(inject("runFolder"), "iceberg-lying-"));
-  const metadata = {
-    "format-version": 2,
-    "table-uuid": "u",
-    location: pathToFileURL(join(folder, "position")).href,
-    "last-sequence-number": 0,
-    "last-column-id": 3,
-    "current-schema-id": 0,
-    schemas: [
-      {
-        type: "struct",
-        "schema-id": 0,
-        fields: ["number", "id", "published_at"].map((name, index) => ({
-          id: index + 1,
-          name,
-          required: false,
-          type: ["long", "uuid", "timestamptz"][index],
-        })),
-      },
-    ],
-    "default-spec-id": 0,
-    "partition-specs": [{ "spec-id": 0, fields: [] }],
-    properties: { "person-etl.table": "publication_position" },
-  };
-  const { url, seen } = await serve(({ url: path }) =>
-    path.includes("/tables/") ? { body: JSON.stringify({ metadata }) } : {},
-  );
-  const destination = openIcebergDestination({ ...targetAt(url), folder, localFolder: folder });
-  const batch = { number: 1, id: "00000000-0000-4000-8000-00000000000a", follows: null, attempt: "a1" };
-  await expect(destination.commit({ ...batch, changes: [], erases: false })).rejects.toMatchObject({
-    code: "destination_refused",
-  });
-  const commit = seen.find(({ url: path }) => path.endsWith("/transactions/commit"));
-  expect(JSON.parse(commit?.body ?? "{}")["table-changes"]).toMatchObject([
-    {
-      requirements: [
-        { type: "assert-table-uuid", uuid: "u" },
-        { ref: "main", "snapshot-id": null },
-      ],
-    },
   ]);
   await destination.close();
 });
@@ -275,48 +218,36 @@ test("an endpoint that the catalog names is used only if the connection is encry
   await agent.close();
 });
 
-test("a bucket in another region is named as the reason", async () => {
-  const { url } = await serve(() => ({
-    status: 301,
-    body: "<Code>PermanentRedirect</Code>",
-    headers: { location: "https://elsewhere.example.com", "x-amz-bucket-region": "eu-west-1" },
-  }));
+const redirect = {
+  status: 301,
+  body: "<Code>PermanentRedirect</Code>",
+  headers: { location: "https://elsewhere.example.com", "x-amz-bucket-region": "eu-west-1" },
+};
+
+test.each([
+  ["a bucket in another region", redirect, "destination_refused", /the bucket is in eu-west-1.*s3_region/su],
+  [
+    "a bucket that can't be reached, by its host",
+    null,
+    "database_unreachable",
+    /127\.0\.0\.1:\d+ can't be reached \(ECONNREFUSED\)\. Check the s3_ settings of publish\./u,
+  ],
+  // No wrong keys: the catalog granted them for a time.
+  [
+    "expired keys",
+    { status: 403, body: "<Code>ExpiredToken</Code>" },
+    "database_unreachable",
+    /ExpiredToken/u,
+  ],
+])("%s is named as the reason", async (_, answer, code, message) => {
+  const url = answer ? (await serve(() => answer)).url : `http://127.0.0.1:${await unusedPort()}`;
   const agent = openStorageAgent();
-  const storage = openStorage({ ...noKeys, s3Endpoint: url }, {}, agent);
+  onTestFinished(() => agent.close());
   const destination = openIcebergDestination(targetAt(url));
   onTestFinished(() => destination.close());
-  const failure = await storage.read("s3://bucket/x").catch((error: unknown) => destination.explain(error));
-  expect(failure).toMatchObject({
-    code: "destination_refused",
-    message: expect.stringMatching(/the bucket is in eu-west-1.*s3_region/su),
-  });
-  await agent.close();
-});
-
-test("a bucket that can't be reached is named by its host", async () => {
-  const agent = openStorageAgent();
-  const storage = openStorage({ ...noKeys, s3Endpoint: "http://127.0.0.1:2" }, {}, agent);
-  const destination = openIcebergDestination(targetAt("http://127.0.0.1:2"));
-  onTestFinished(() => destination.close());
-  const failure = await storage.read("s3://bucket/x").catch((error: unknown) => destination.explain(error));
-  expect(failure).toMatchObject({
-    code: "database_unreachable",
-    message: expect.stringContaining(
-      "127.0.0.1:2 can't be reached (ECONNREFUSED). Check the s3_ settings of publish.",
-    ),
-  });
-  await agent.close();
-});
-
-test("keys of the catalog that expire during a publication are no wrong keys", async () => {
-  const { url } = await serve(() => ({ status: 403, body: "<Code>ExpiredToken</Code>" }));
-  const agent = openStorageAgent();
   const storage = openStorage({ ...noKeys, s3Endpoint: url }, {}, agent);
-  const destination = openIcebergDestination(targetAt(url));
-  onTestFinished(() => destination.close());
   const failure = await storage.read("s3://bucket/x").catch((error: unknown) => destination.explain(error));
-  expect(failure).toMatchObject({ code: "database_unreachable" });
-  await agent.close();
+  expect(failure).toMatchObject({ code, message: expect.stringMatching(message) });
 });
 
 test("a token that the catalog no longer takes is replaced once", async () => {

@@ -1,8 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { onTestFinished } from "vitest";
+import { serve } from "../serve.ts";
 
 type Json = Record<string, unknown>;
 
@@ -31,8 +28,6 @@ export interface RestCatalog {
   readonly tables: ReadonlyMap<string, StoredMetadata>;
   /** Registers metadata under another name, as `registerTable` does. */
   register(name: string, metadata: StoredMetadata): void;
-  /** Method and path of all requests. */
-  readonly seen: readonly string[];
   /** Handles the next commits, in this order. */
   readonly commits: CommitHook[];
   /** Statuses of the next requests that create a table. */
@@ -44,7 +39,6 @@ export interface RestCatalog {
 /** Starts a catalog for one test. `warehouse` is the address of the folder of its tables. */
 export async function startRestCatalog(warehouse: string): Promise<RestCatalog> {
   const tables = new Map<string, StoredMetadata>();
-  const seen: string[] = [];
   const commits: CommitHook[] = [];
   const reads: RestCatalog["reads"] = [];
   const creations: number[] = [];
@@ -87,33 +81,20 @@ export async function startRestCatalog(warehouse: string): Promise<RestCatalog> 
     return 204;
   }
 
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
-      const { method = "", url = "" } = request;
-      seen.push(`${method} ${url}`);
-      const hook = method === "GET" ? reads.shift() : undefined;
-      const text = Buffer.concat(chunks).toString();
-      const [status, body] =
-        typeof hook === "number" ? [hook] : answer(method, url, JSON.parse(text || "{}") as Json);
-      // 0: no answer at all.
-      if (status === 0) request.socket.destroy();
-      else response.writeHead(status).end(JSON.stringify(body ?? {}));
-      if (typeof hook === "function") hook();
-    });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
+  const url = await serve((request, response, body) => {
+    const { method = "", url: path = "" } = request;
+    const hook = method === "GET" ? reads.shift() : undefined;
+    const [status, content] =
+      typeof hook === "number" ? [hook] : answer(method, path, JSON.parse(body || "{}") as Json);
+    // 0: no answer at all.
+    if (status === 0) request.socket.destroy();
+    else response.writeHead(status).end(JSON.stringify(content ?? {}));
+    if (typeof hook === "function") hook();
   });
-  const { port } = server.address() as AddressInfo; // a TCP server
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
     tables,
     register: (name, metadata) => void tables.set(name, metadata),
-    seen,
     commits,
     creations,
     reads,
