@@ -237,12 +237,19 @@ export async function readDatasets(client: Client, names: DatasetNames, where: N
   return { datasets, location: first?.dataset?.location ?? where.location };
 }
 
-/** Creates missing datasets; returns the location of all. Changes nothing if they can't be used together. */
+/** Datasets that exist. */
+export interface OpenDatasets {
+  readonly client: Client;
+  readonly names: DatasetNames;
+  readonly location: string;
+}
+
+/** Creates missing datasets; all jobs run in their location. Changes nothing if they can't be used together. */
 export async function openDatasets(
   client: Client,
   names: DatasetNames,
   where: NamedProject,
-): Promise<string> {
+): Promise<OpenDatasets> {
   const { datasets, ...found } = await readDatasets(client, names, where);
   const problems = datasets.flatMap(({ problem }) => (problem === null ? [] : [problem]));
   const [first] = problems;
@@ -252,7 +259,7 @@ export async function openDatasets(
     if (dataset === null) location = await createDataset(client, name, location, names.kmsKey);
   }
   if (location === null) throw new Error("a dataset has no location");
-  return location;
+  return { client, names, location };
 }
 
 async function createDataset(
@@ -276,11 +283,7 @@ async function createDataset(
 
 /** Creates missing tables and drops those no longer published. A label of the position table records the catalog. */
 export async function migrateDatasets(
-  {
-    client,
-    names,
-    location,
-  }: { readonly client: Client; readonly names: DatasetNames; readonly location: string },
+  { client, names, location }: OpenDatasets,
   catalog: Catalog,
 ): Promise<void> {
   const all = statementsOf(catalog.tables, catalog, names);

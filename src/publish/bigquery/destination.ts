@@ -21,11 +21,12 @@ import {
   type DatasetNames,
   listBoth,
   migrateDatasets,
+  type OpenDatasets,
   openDatasets,
   positionTable,
   tableName,
 } from "./datasets.ts";
-import { dropStaging, stageFiles, type StagingContext, stagingTable } from "./stage.ts";
+import { dropStaging, stageFiles, stagingTable } from "./stage.ts";
 
 /** Last row of the script. */
 interface Outcome {
@@ -35,7 +36,7 @@ interface Outcome {
 
 /** Applies a staged batch in one transaction, which first moves the position from the predecessor. */
 async function commitBatch(
-  context: StagingContext,
+  context: OpenDatasets,
   batch: StagedBatch,
   limit: BillingLimit,
 ): Promise<CommitOutcome> {
@@ -199,20 +200,15 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
     datasets: [...new Set([dataset, opsDataset, staging])],
   };
   const limit = createBillingLimit({ client, names, where, maximumBytesBilled });
-  let opening: Promise<StagingContext> | null = null;
+  let opening: Promise<OpenDatasets> | null = null;
 
   /** Creates missing datasets; all jobs run in their location. */
-  function context(): Promise<StagingContext> {
-    opening ??= openContext().catch((error: unknown) => {
+  function context(): Promise<OpenDatasets> {
+    opening ??= openDatasets(client, names, where).catch((error: unknown) => {
       opening = null;
       throw error;
     });
     return opening;
-  }
-
-  async function openContext(): Promise<StagingContext> {
-    const location = await openDatasets(client, names, where);
-    return { client, names, location };
   }
 
   async function session(most: number | null = null): Promise<Session> {

@@ -4,7 +4,7 @@ import { BigQueryFailure, isDuplicate, orMissing, isTransient } from "../../bigq
 import { type JobReference, runJob } from "../../bigquery/session.ts";
 import { quoteQualified } from "../../bigquery/sql.ts";
 import type { BatchRef, PublishedTable, StagedFiles } from "../destination.ts";
-import { columnType, type DatasetNames, elementType, listTables } from "./datasets.ts";
+import { columnType, type DatasetNames, elementType, listTables, type OpenDatasets } from "./datasets.ts";
 import { collectGarbage } from "../../garbage.ts";
 
 /** Bytes per request, a multiple of 256 KB as Google requires. */
@@ -123,12 +123,6 @@ const stagingPrefix = ({ data }: DatasetNames) => `_stage-${data}-`;
 /** Expiration of staging tables: longer than a first publication takes. */
 const STAGING_LIFE_MS = 7 * 86_400_000;
 
-export interface StagingContext {
-  readonly client: Client;
-  readonly names: DatasetNames;
-  readonly location: string;
-}
-
 type Content = StagedFiles["content"];
 
 /** Name of the staging table of an attempt. */
@@ -152,11 +146,7 @@ export function stagingTable(
 }
 
 /** Loads files into the staging table of an attempt, one job per file. */
-export async function stageFiles(
-  context: StagingContext,
-  batch: BatchRef,
-  staged: StagedFiles,
-): Promise<void> {
+export async function stageFiles(context: OpenDatasets, batch: BatchRef, staged: StagedFiles): Promise<void> {
   const { client, names, location } = context;
   const { table, content, part } = staged;
   const tableId = stagedTable(names, batch, table, content);
@@ -194,7 +184,7 @@ function fieldsOf({ table, content }: StagedFiles): readonly object[] {
   });
 }
 
-async function createStagingTable({ client, names }: StagingContext, tableId: string, schema: object) {
+async function createStagingTable({ client, names }: OpenDatasets, tableId: string, schema: object) {
   const body = {
     tableReference: { projectId: names.project, datasetId: names.staging, tableId },
     schema,
@@ -211,7 +201,7 @@ async function createStagingTable({ client, names }: StagingContext, tableId: st
 
 /** Drops the destination's staging tables of an attempt; with `older`, also those of other attempts up to its batch. */
 export async function dropStaging(
-  { client, names }: StagingContext,
+  { client, names }: OpenDatasets,
   batch: BatchRef,
   { older }: { readonly older: boolean },
 ): Promise<void> {
