@@ -9,7 +9,7 @@ import type { Column } from "../../src/schemas/table.ts";
 import { hardTexts } from "../publish/destination-suite.ts";
 import { hashOf } from "../publish/row-hash.ts";
 import { batchAfter, type FileRow, tableIn, valuesByType } from "../publish/staged-files.ts";
-import { inputViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
+import { inputViews, queryOf, shownRow, viewResults, viewRows } from "../publish/view-rows.ts";
 import { modifiedByGoogle, queriedByGoogle } from "../support/bigquery/google.ts";
 
 /** Statements run by Google's reference implementation, whose tables are expressions. */
@@ -54,8 +54,7 @@ test.each(viewResults)("Google finds the rows of a view as other engines do: %s"
     return quoteIdentifier(view);
   }).replaceAll('"', "`");
   const rows = await queriedByGoogle<object>(withParts(parts, text));
-  const shown = rows.map((row) => Object.values(row).map((value) => (value === null ? null : String(value))));
-  expect(shown).toEqual(expected);
+  expect(rows.map(shownRow)).toEqual(expected);
 });
 
 test("Google hashes values of every type as Postgres does", async () => {

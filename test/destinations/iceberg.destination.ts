@@ -5,7 +5,7 @@ import { openStorage, openStorageAgent } from "../../src/object-store.ts";
 import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
 import { catalogOf, declaredCatalog, type Destination, withViews } from "../../src/publish/destination.ts";
 import { batchAfter, publishRows, stageAll, type TableRows } from "../publish/staged-files.ts";
-import { inputViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
+import { inputViews, queryOf, shownRow, viewResults, viewRows } from "../publish/view-rows.ts";
 import { type IcebergContext, openIcebergContext } from "./iceberg-context.ts";
 import { queryBySpark } from "./spark.ts";
 
@@ -35,10 +35,7 @@ test("views of people have the same rows in Spark", async () => {
   ]);
   const found = await queryBySpark(context.judges, Object.fromEntries(asked));
   for (const [index, [query, expected]] of viewResults.entries()) {
-    const rows = (found.get(`${index}`) ?? []).map((row) =>
-      Object.values(row).map((value) => (value === null ? null : `${value as string | number}`)),
-    );
-    expect([query, rows]).toEqual([query, expected]);
+    expect([query, (found.get(`${index}`) ?? []).map(shownRow)]).toEqual([query, expected]);
   }
   // Without an input, and with another text.
   const [views] = [catalog.views.filter(({ name }) => name !== "link_orders")];

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { schemaOf } from "../../src/schemas/registry.ts";
 import { createView } from "../../src/load/db/ddl.ts";
-import { inputViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
+import { inputViews, queryOf, shownRow, viewResults, viewRows } from "../publish/view-rows.ts";
 import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 
 const schemas = { data: "person_data", ops: "person_data_ops", state: "person_data_state" };
@@ -30,5 +30,5 @@ afterAll(() => context.close());
 
 test.each(viewResults)("%s", async (query, expected) => {
   const rows = await context.sql(queryOf(query, ref));
-  expect(rows.map((row) => Object.values(row))).toEqual(expected);
+  expect(rows.map(shownRow)).toEqual(expected);
 });

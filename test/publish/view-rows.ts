@@ -234,130 +234,83 @@ export const inputViews = [
   ]),
 ];
 
-/** Queries of views, with the rows that they have in every engine; values as text. `NAME` in braces is the view's name. */
-export const viewResults: readonly (readonly [
-  query: string,
-  rows: readonly (readonly (string | null)[])[],
-])[] = [
+/** Queries of views, with the rows that they have in every engine, as {@link shownRow} shows them. `NAME` in braces is the view's name. */
+export const viewResults: readonly (readonly [query: string, rows: readonly string[]])[] = [
   [
     "SELECT source, source_key, service_pid, job FROM {identity_link} ORDER BY source, source_key",
     [
-      ["customers", "1", "p-b", "enrich"],
-      ["customers", "2", "p-d", "enrich"],
-      ["customers", "3", "p-e", "enrich"],
-      ["customers", "4", "p-f", "enrich"],
-      ["customers", "7", "p-c", "resolve"],
-      ["leads", "1", "p-b", "resolve"],
-      ["orders", "K-1", "p-i", "resolve"],
-      ["orders", '["2026-01-02", "K-1"]', "p-h", "resolve"],
+      "customers | 1 | p-b | enrich",
+      "customers | 2 | p-d | enrich",
+      "customers | 3 | p-e | enrich",
+      "customers | 4 | p-f | enrich",
+      "customers | 7 | p-c | resolve",
+      "leads | 1 | p-b | resolve",
+      "orders | K-1 | p-i | resolve",
+      'orders | ["2026-01-02", "K-1"] | p-h | resolve',
     ],
   ],
   [
     "SELECT id + 1 AS next, service_pid FROM {link_customers} WHERE id < 3 ORDER BY id",
-    [
-      ["2", "p-b"],
-      ["3", "p-d"],
-    ],
+    ["2 | p-b", "3 | p-d"],
   ],
   [
     "SELECT day, number, service_pid FROM {link_orders} ORDER BY service_pid",
-    [
-      ["2026-01-02", "K-1", "p-h"],
-      [null, null, "p-i"],
-    ],
+    ["2026-01-02 | K-1 | p-h", "NULL | NULL | p-i"],
   ],
   [
     `SELECT id + 1 AS next, full_name, email_address, email_validation_status, address_city, work_title, is_deceased, date_of_death,
        last_response_at = matched_at AS is_same, last_changed_at = (SELECT max(valid_to) AS max_to FROM {person_history} WHERE service_pid = 'p-b') AS is_last
      FROM {profile_customers} WHERE id < 3 ORDER BY id`,
     [
-      [
-        "2",
-        "Person p-b",
-        "Ben7@home.example",
-        "unknown",
-        "Joliet",
-        null,
-        "true",
-        "2026-10-01",
-        "true",
-        "true",
-      ],
-      ["3", null, null, null, null, null, "false", null, "true", null],
+      "2 | Person p-b | Ben7@home.example | unknown | Joliet | NULL | true | 2026-10-01 | true | true",
+      "3 | NULL | NULL | NULL | NULL | NULL | false | NULL | true | NULL",
     ],
   ],
   [
     `SELECT day, number, service_pid, full_name, phone_number, phone_type, address_city, address_zipcode, work_company_name, work_title, work_start_on,
        is_deceased, last_response_at FROM {profile_orders} ORDER BY service_pid`,
     [
-      [
-        "2026-01-02",
-        "K-1",
-        "p-h",
-        null,
-        "+1 5",
-        "landline",
-        "Salem",
-        "01970",
-        "Acme",
-        "Pilot",
-        "2019-04-01",
-        "false",
-        null,
-      ],
-      [null, null, "p-i", null, null, null, null, null, null, null, null, "false", null],
+      "2026-01-02 | K-1 | p-h | NULL | +1 5 | landline | Salem | 01970 | Acme | Pilot | 2019-04-01 | false | NULL",
+      "NULL | NULL | p-i | NULL | NULL | NULL | NULL | NULL | NULL | NULL | NULL | false | NULL",
     ],
   ],
   ["SELECT source_key FROM {identity_link} WHERE service_pid = 'p-a'", []],
   [
     "SELECT source, source_key, service_pid, input_rows FROM {duplicate_input_row} ORDER BY source",
-    [
-      ["customers", "1", "p-b", "2"],
-      ["leads", "1", "p-b", "2"],
-    ],
+    ["customers | 1 | p-b | 2", "leads | 1 | p-b | 2"],
   ],
   [
     "SELECT service_pid, email_address, email_type, email_rank, email_validation_status FROM {person_best_email} ORDER BY service_pid",
     [
-      ["p-a", "Ana@Work.example", "professional", "1", "valid"],
-      ["p-b", "Ben7@home.example", "personal", "7", "unknown"],
-      ["p-c", "refused@home.example", "personal", "1", "invalid"],
+      "p-a | Ana@Work.example | professional | 1 | valid",
+      "p-b | Ben7@home.example | personal | 7 | unknown",
+      "p-c | refused@home.example | personal | 1 | invalid",
     ],
   ],
   [
     "SELECT service_pid, phone_number, phone_type, phone_rank FROM {person_best_phone} ORDER BY service_pid",
-    [
-      ["p-a", "+1 1", "mobile", "2"],
-      ["p-h", "+1 5", "landline", "1"],
-    ],
+    ["p-a | +1 1 | mobile | 2", "p-h | +1 5 | landline | 1"],
   ],
   [
     "SELECT service_pid, position, address_city FROM {person_current_address} ORDER BY service_pid",
-    [
-      ["p-a", "1", "Springfield"],
-      ["p-b", "0", "Joliet"],
-      ["p-h", "0", "Salem"],
-    ],
+    ["p-a | 1 | Springfield", "p-b | 0 | Joliet", "p-h | 0 | Salem"],
   ],
   [
     "SELECT service_pid, position, work_title FROM {person_current_job} ORDER BY service_pid",
-    [
-      ["p-a", "2", "Head of Actuaries"],
-      ["p-h", "0", "Pilot"],
-    ],
+    ["p-a | 2 | Head of Actuaries", "p-h | 0 | Pilot"],
   ],
   [
     `SELECT service_pid, old_work_company_name, old_work_title, new_work_company_name, new_work_title
      FROM {person_job_change} ORDER BY service_pid, changed_at`,
     [
-      ["p-a", "Acme", "Clerk", "Acme", "Boss"],
-      ["p-a", "Acme", "Boss", null, "Head of Actuaries"],
-      ["p-c", "Acme", "Nurse", null, null],
+      "p-a | Acme | Clerk | Acme | Boss",
+      "p-a | Acme | Boss | NULL | Head of Actuaries",
+      "p-c | Acme | Nurse | NULL | NULL",
     ],
   ],
   [
     "SELECT service_pid, old_address_line_1, old_address_city, new_address_line_1, new_address_city FROM {person_move}",
-    [["p-a", "1 Elm", "Joliet", "3 Ash", "Springfield"]],
+    ["p-a | 1 Elm | Joliet | 3 Ash | Springfield"],
   ],
   [
     `SELECT c.service_pid, c.field_group, c.change_type, c.contact, count(h.valid_to) AS histories
@@ -365,34 +318,25 @@ export const viewResults: readonly (readonly [
        ON h.service_pid = c.service_pid AND h.field_group = c.field_group AND h.valid_to = c.changed_at
      GROUP BY c.service_pid, c.field_group, c.change_type, c.contact, c.changed_at ORDER BY c.service_pid, c.changed_at, c.contact`,
     [
-      ["p-a", "phones", "added", "+1 1", "1"],
-      ["p-a", "phones", "removed", "+1 9", "1"],
-      ["p-a", "phones", "added", "+1 2", "1"],
-      ["p-b", "personal_emails", "removed", "old@home.example", "1"],
+      "p-a | phones | added | +1 1 | 1",
+      "p-a | phones | removed | +1 9 | 1",
+      "p-a | phones | added | +1 2 | 1",
+      "p-b | personal_emails | removed | old@home.example | 1",
     ],
   ],
   [
     "SELECT source, source_key, service_pid, obituary_id, signal_source, first_seen_at = min_at AS is_first FROM {deceased_customer} CROSS JOIN (SELECT min(first_seen_at) AS min_at FROM {segment_death_signal}) AS m ORDER BY source",
-    [
-      ["customers", "1", "p-b", "o-1", "ssdi", "true"],
-      ["leads", "1", "p-b", "o-1", "ssdi", "true"],
-    ],
+    ["customers | 1 | p-b | o-1 | ssdi | true", "leads | 1 | p-b | o-1 | ssdi | true"],
   ],
   [
     `SELECT column_name, "rows", rows_known FROM {field_coverage}
      WHERE table_name = 'person' AND column_name IN ('full_name', 'dob') ORDER BY column_name`,
-    [
-      ["dob", "4", "0"],
-      ["full_name", "4", "3"],
-    ],
+    ["dob | 4 | 0", "full_name | 4 | 3"],
   ],
   [
     `SELECT column_name, "rows", rows_known FROM {field_coverage}
      WHERE table_name = 'person_education_experience' AND column_name LIKE 'education_m%' ORDER BY column_name`,
-    [
-      ["education_majors", "2", "1"],
-      ["education_minors", "2", "0"],
-    ],
+    ["education_majors | 2 | 1", "education_minors | 2 | 0"],
   ],
 ];
 
@@ -400,3 +344,9 @@ export const viewResults: readonly (readonly [
 export function queryOf(query: string, ref: (view: string) => string): string {
   return query.replaceAll(/\{(\w+)\}/g, (_, view: string) => ref(view));
 }
+
+/** Text of a row, with bars between its values. */
+export const shownRow = (row: object) =>
+  Object.values(row)
+    .map((value) => (value === null ? "NULL" : String(value)))
+    .join(" | ");
