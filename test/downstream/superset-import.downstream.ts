@@ -1,16 +1,7 @@
 import { execFile } from "node:child_process";
-import { once } from "node:events";
-import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { promisify } from "node:util";
-import { expect, onTestFinished, test } from "vitest";
-
-async function serve(listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
+import { expect, test } from "vitest";
+import { serve } from "../support/serve.ts";
 
 test("the import sends its token to no other server, and names the address of a redirect", async () => {
   const received: string[] = [];

@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request as send, type ServerResponse } from "node:http";
-import { setTimeout as delay } from "node:timers/promises";
 import { atEnd } from "../../cli/support/at-end.ts";
 
 /** Moment of a request: before it is forwarded, while it is processed, after its response. */
@@ -29,8 +28,6 @@ export interface RequestDoor {
   break(request: RegExp, moment: Moment): void;
   /** Makes jobs fail, in one way at a time. */
   failJobs(failure: JobFailure): void;
-  /** Additional duration of each job, milliseconds. */
-  slowDown(latencyMs: number): void;
   /** Breaks every connection until {@link RequestDoor.comeUp}. */
   goDown(): void;
   comeUp(): void;
@@ -51,7 +48,6 @@ export async function openRequestDoor(target: string): Promise<RequestDoor> {
   const failed: string[] = [];
   let interruption: Interruption | null = null;
   let failure: JobFailure | null = null;
-  let latencyMs = 0;
   let isDown = false;
 
   /** True if this job must fail; records it as failed. */
@@ -118,8 +114,6 @@ export async function openRequestDoor(target: string): Promise<RequestDoor> {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
     const body = Buffer.concat(chunks);
-    const isJob = request.method === "POST" && /\/(jobs|queries)(\?|$)/.test(request.url ?? "");
-    if (isJob && latencyMs > 0) await delay(latencyMs);
     const isJson = (request.headers["content-type"] ?? "").startsWith("application/json");
     if (answerFailed(request, isJson ? body.toString() : "", response)) return;
     const { method, url: path, headers } = request;
@@ -164,9 +158,6 @@ export async function openRequestDoor(target: string): Promise<RequestDoor> {
     },
     failJobs(wanted) {
       failure = wanted;
-    },
-    slowDown(ms) {
-      latencyMs = ms;
     },
     goDown() {
       isDown = true;
