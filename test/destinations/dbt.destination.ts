@@ -21,7 +21,7 @@ import { passMidnight } from "../support/held-day.ts";
 import { S3_KEYS, S3_REGION, WAREHOUSE } from "../support/iceberg/start-judges.ts";
 import { runSql } from "../support/run-sql.ts";
 import { controlSandbox, livingAt } from "../support/sandbox-control.ts";
-import { type IcebergContext, openIcebergContext } from "./iceberg-context.ts";
+import { type IcebergContext, openIcebergContext, publishText } from "./iceberg-context.ts";
 import { sparkEnvironment, sparkSettings } from "./spark.ts";
 
 const ROWS = 300;
@@ -52,19 +52,7 @@ beforeAll(async () => {
   const secrets = { S3_KEY: S3_KEYS.accessKeyId, S3_SECRET: S3_KEYS.secretAccessKey };
   const keys = { PERSON_SERVICE_USER_KEY: "user-key", PERSON_ETL_ERASURE_KEY: ERASURE_KEY };
   setting = { ...setting, env: { ...setting.env, ...secrets, ...keys } };
-  const { namespace, opsNamespace } = context.target;
-  const publish = `publish:
-  lake:
-    type: iceberg
-    catalog: ${context.judges.catalog}
-    warehouse: ${WAREHOUSE}
-    namespace: ${namespace}
-    ops_namespace: ${opsNamespace}
-    s3_endpoint: ${context.judges.s3}
-    s3_region: ${S3_REGION}
-    access_key_id: \${S3_KEY}
-    secret_access_key: \${S3_SECRET}
-`;
+  const publish = publishText(context, context.judges.catalog, "${S3_SECRET}");
   await writeFile(join(setting.cwd, "config.yaml"), nightsConfig(sandbox.url) + publish);
   await createCustomers(setting.url, ROWS);
   await controlSandbox(sandbox.url, "/search_plan", { state_ms: 20 });

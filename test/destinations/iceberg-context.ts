@@ -96,6 +96,22 @@ export async function openIcebergContext(): Promise<IcebergContext> {
   };
 }
 
+/** Configuration of `publish:`, with the ID of the key in the variable S3_KEY. */
+export function publishText({ judges, target }: IcebergContext, catalog: string, secretKey: string): string {
+  return `publish:
+  lake:
+    type: iceberg
+    catalog: ${catalog}
+    warehouse: ${WAREHOUSE}
+    namespace: ${target.namespace}
+    ops_namespace: ${target.opsNamespace}
+    s3_endpoint: ${judges.s3}
+    s3_region: ${S3_REGION}
+    access_key_id: \${S3_KEY}
+    secret_access_key: ${secretKey}
+`;
+}
+
 /** Starts pyiceberg, which takes a second to load. */
 function startReader({ python, catalog, s3 }: RunningJudges) {
   const properties = {
