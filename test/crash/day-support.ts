@@ -4,14 +4,13 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
 import { DuckDBInstance } from "@duckdb/node-api";
-import { Client } from "pg";
 import { onTestFinished } from "vitest";
 import { surveySpool } from "../../src/spool/files.ts";
 import { makeFolder } from "../cli/support/cli.ts";
 import { ENDS } from "../cli/support/ends.ts";
 import { runHereJson } from "../cli/support/in-process.ts";
 import { configText, type Setting } from "../cli/support/setting.ts";
-import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
+import { findDifferences, MEMORY, readContents, type TableContents } from "../support/comparable-tables.ts";
 import { givePort, postmasterPid, removeDatabase } from "../support/embedded-files.ts";
 import { forward, startServer } from "../support/http-proxy.ts";
 import { startHolder } from "../support/embedded-process.ts";
@@ -468,14 +467,6 @@ export async function checkReceived(
   broken.push(...[...contents, ...quarantined].map(({ folder }) => `answers are left in ${folder}`));
 }
 
-/** Columns with earlier answers. */
-const MEMORY = [
-  "previous_status",
-  "status_changed_at",
-  "last_matched_at",
-  "first_matched_at",
-  "last_matched_service_pid",
-];
 /** Published tables; `person_state` has hashes of an answer, which an erasure of a relative empties. */
 const isCompared = (table: string) =>
   /^(?:resolution|enrichment|input_email|email_validation|person|person_(?!state)[a-z]+)$/u.test(table);
@@ -489,21 +480,15 @@ interface Published {
 }
 
 async function readPublished(url: string): Promise<Published> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  try {
-    const contents = await readContents(client, { withoutColumns: MEMORY });
-    const { rows } = await client.query<{
-      reject: string;
-    }>(`SELECT concat_ws(' ', job, source_key, code) AS reject
-      FROM person_data.reject WHERE resolved_at IS NULL GROUP BY 1`);
-    return {
-      rows: new Map([...contents].filter(([table]) => isCompared(table))),
-      rejects: rows.map(({ reject }) => reject),
-    };
-  } finally {
-    await client.end();
-  }
+  const contents = await readContents(url, { withoutColumns: MEMORY });
+  const rejects = await runSql(
+    url,
+    `SELECT concat_ws(' ', job, source_key, code) AS reject FROM person_data.reject WHERE resolved_at IS NULL GROUP BY 1`,
+  );
+  return {
+    rows: new Map([...contents].filter(([table]) => isCompared(table))),
+    rejects: rejects.map(({ reject }) => String(reject)),
+  };
 }
 
 /** Tables of a world in which nothing ever happened, with the input of now. */

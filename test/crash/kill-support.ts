@@ -1,6 +1,5 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Client } from "pg";
 import { afterAll, expect } from "vitest";
 import { surveySpool } from "../../src/spool/files.ts";
 import type { JobReport, RunReport } from "../../src/jobs/job.ts";
@@ -53,15 +52,7 @@ export interface Stage {
 /** The command that is killed, and that resumes. */
 export const RUN = ["--json", "run", "--yes"];
 
-async function contentsOf(url: string): Promise<TableContents> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  try {
-    return await readContents(client, { withoutTables: ["reject"] });
-  } finally {
-    await client.end();
-  }
-}
+const contentsOf = (url: string) => readContents(url, { withoutTables: ["reject"] });
 
 /** Resets the sandbox, and its clock to the day on which the file began. */
 async function resetSandbox(sandbox: string): Promise<void> {

@@ -1,9 +1,8 @@
-import { Client } from "pg";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import type { JobReport } from "../../src/jobs/job.ts";
 import { configOf, fastClock, startWorld, threeJobs, unaccountedRows, type World } from "../jobs/world.ts";
-import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
+import { findDifferences, MEMORY, readContents, type TableContents } from "../support/comparable-tables.ts";
 import { daysToNoon } from "../support/held-day.ts";
 import { parseFaults } from "../../packages/sandbox/src/start-sandbox.ts";
 import { findExceeded, findWrongCharges, findWrongTotals, ledgerOf, PER_DAY } from "./totals.ts";
@@ -47,36 +46,13 @@ const BUDGETS = `budgets: { ${Object.entries(PER_DAY)
   .map(([type, perDay]) => `${type}: { per_day: ${perDay} }`)
   .join(", ")} }`;
 
-/** Columns with earlier answers. */
-const MEMORY = [
-  "previous_status",
-  "status_changed_at",
-  "last_matched_at",
-  "first_matched_at",
-  "last_matched_service_pid",
-  "call_number",
-  "group_call_numbers",
-  "valid_to",
-];
-
-async function contentsOf(world: World, aftermath: readonly Aftermath[]): Promise<TableContents> {
-  const client = new Client({ connectionString: world.url });
-  await client.connect();
-  const isSame = aftermath.every((left) => left === "nothing");
-  try {
-    return await readContents(
-      client,
-      // A row whose earlier answer was rejected sends another content to the next job.
-      isSame
-        ? {}
-        : {
-            withoutTables: ["reject", "match_history", "person_history", "lookup_answer"],
-            withoutColumns: MEMORY,
-          },
-    );
-  } finally {
-    await client.end();
-  }
+function contentsOf({ url }: World, { aftermath }: Disturbance): Promise<TableContents> {
+  if (aftermath.every((left) => left === "nothing")) return readContents(url);
+  // A row whose earlier answer was rejected sends another content to the next job.
+  return readContents(url, {
+    withoutTables: ["reject", "match_history", "person_history", "lookup_answer"],
+    withoutColumns: [...MEMORY, "call_number", "group_call_numbers", "valid_to"],
+  });
 }
 
 /** Runs all jobs once; returns the problems of the report. */
@@ -150,7 +126,7 @@ async function runUndisturbed(disturbance: Disturbance): Promise<TableContents> 
   await setFaults(world, "", SEED);
   const defects = await recover(world, disturbance);
   if (defects.length > 0) throw new Error(`the undisturbed run: ${defects.join("; ")}`);
-  const contents = await contentsOf(world, disturbance.aftermath);
+  const contents = await contentsOf(world, disturbance);
   await world.close();
   return contents;
 }
@@ -178,7 +154,7 @@ export async function disturb(disturbance: Disturbance): Promise<FaultReport> {
     ...(await findWrongCharges(world)),
   );
   if (aftermath.includes("values")) defects.push(...(await runOnce(world, disturbance, true)).defects);
-  const actual = await contentsOf(world, aftermath);
+  const actual = await contentsOf(world, disturbance);
   const [wanted, found] = aftermath.includes("rejects")
     ? await withoutRejected((sql) => world.rows(sql), expected, actual)
     : [expected, actual];

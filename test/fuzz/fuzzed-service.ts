@@ -12,11 +12,7 @@ import { HARMLESS_REPLIES, REPLY_MUTATIONS } from "./reply-mutations.ts";
 /** Answers of the service since the last call. */
 export interface Served {
   /** Records with only sound answers, at least one; as `/path id`. */
-  readonly sound: ReadonlySet<string>;
-  /** PIDs in odd answers. */
-  readonly oddPids: ReadonlySet<string>;
-  /** Records and PIDs of answers with a wrong but plausible time, which makes them look older or newer. */
-  readonly shifted: ReadonlySet<string>;
+  readonly sound: readonly string[];
   readonly mutated: number;
 }
 
@@ -53,14 +49,10 @@ function claimsOf(results: readonly unknown[]): ReadonlyMap<string, unknown> {
   return claims;
 }
 
-/** True if a time is plausible, so that readers use it. */
-function isLikelyTime(value: unknown, nowMs: number): boolean {
-  const years = Math.abs(Date.parse(String(value)) - nowMs) / 31_557_600_000;
-  return years < 3;
-}
-
-function pidOf(result: unknown): string {
-  return isJsonObject(result) ? String(result["service_pid"]) : "";
+/** True for a wrong but plausible time, which makes an answer look older or newer than others of its content. */
+function isShifted(reading: Reading | null, { completedAt }: AnswerParts, nowMs: number): boolean {
+  if (reading === null || reading.completedAt === JSON.parse(completedAt)) return false;
+  return Math.abs(Date.parse(String(reading.completedAt)) - nowMs) < 3 * 31_557_600_000;
 }
 
 /** Starts the proxy in front of a sandbox; its answers have the given clock's time. */
@@ -71,8 +63,6 @@ export async function startFuzzedService(
 ): Promise<FuzzedService> {
   let sound = new Set<string>();
   let odd = new Set<string>();
-  let oddPids = new Set<string>();
-  let shifted = new Set<string>();
   let mutated = 0;
   let number = 0;
   const applied = new Set<string>();
@@ -82,27 +72,11 @@ export async function startFuzzedService(
   function note(path: string, parts: AnswerParts, ids: readonly string[], reading: Reading | null): void {
     const read = reading?.results ?? null;
     const claims = claimsOf(read ?? []);
-    const isShifted =
-      reading !== null &&
-      reading.completedAt !== JSON.parse(parts.completedAt) &&
-      isLikelyTime(reading.completedAt, clock.now());
     for (const [i, id] of ids.entries()) {
       const key = `${path} ${id}`;
       const whole: unknown = JSON.parse(parts.results[i] ?? "null");
-      if (isShifted)
-        shifted
-          .add(key)
-          .add(pidOf(whole))
-          .add(pidOf(claims.get(id)));
       if (isSame(claims.get(id), whole)) sound.add(key);
-      else if (read !== null) {
-        odd.add(key);
-        oddPids.add(pidOf(whole));
-      }
-    }
-    for (const result of read ?? []) {
-      const id = idOf(result);
-      if (!sound.has(`${path} ${id}`) || odd.has(`${path} ${id}`)) oddPids.add(pidOf(result));
+      else if (read !== null) odd.add(key);
     }
   }
 
@@ -114,11 +88,11 @@ export async function startFuzzedService(
     random: Random,
   ): Promise<void> {
     const body = Buffer.from(textOf(parts));
-    if (!random.chance(service.rate)) {
+    const answerSoundly = () => {
       note(path, parts, ids, readWhole({ contentEncoding: null, bytes: body }));
       response.writeHead(200, { "content-type": "application/json" }).end(body);
-      return;
-    }
+    };
+    if (!random.chance(service.rate)) return answerSoundly();
     mutated += 1;
     if (random.chance(0.25)) {
       const isHarmless = random.chance(0.4);
@@ -130,8 +104,10 @@ export async function startFuzzedService(
       return;
     }
     const wire = mutateAnswer(parts, random);
+    const reading = readWhole(wire);
+    if (isShifted(reading, parts, clock.now())) return answerSoundly();
     for (const name of wire.mutations) applied.add(name);
-    note(path, parts, ids, readWhole(wire));
+    note(path, parts, ids, reading);
     const encoding =
       wire.contentEncoding === null
         ? {}
@@ -166,8 +142,8 @@ export async function startFuzzedService(
     },
     applied,
     take() {
-      const served = { sound: new Set([...sound].filter((key) => !odd.has(key))), oddPids, shifted, mutated };
-      [sound, odd, oddPids, shifted, mutated] = [new Set(), new Set(), new Set(), new Set(), 0];
+      const served = { sound: [...sound].filter((key) => !odd.has(key)), mutated };
+      [sound, odd, mutated] = [new Set(), new Set(), 0];
       return served;
     },
   };

@@ -1,4 +1,4 @@
-import type { Client } from "pg";
+import { Client } from "pg";
 
 /**
  * Contents of the tables in a form that is equal for two runs over the same people: without generated IDs and
@@ -27,8 +27,17 @@ const OF_THE_RUN: ReadonlySet<string> = new Set([
 /** Subject of a table's rows: the first of these columns that exists. */
 const SUBJECTS = ["source_key", "content", "service_pid", "email_address", "sent_service_pid"] as const;
 
+/** Columns that keep earlier answers. */
+export const MEMORY = [
+  "previous_status",
+  "status_changed_at",
+  "first_matched_at",
+  "last_matched_at",
+  "last_matched_service_pid",
+];
+
 /** Ignored tables and columns. */
-export interface ContentsOptions {
+interface ContentsOptions {
   readonly withoutTables?: readonly string[];
   readonly withoutColumns?: readonly string[];
 }
@@ -63,8 +72,18 @@ function cellOf({ name, type }: Column): string {
   return `${quoted}::text`;
 }
 
-/** Reads every table about people and input rows. */
-export async function readContents(client: Client, options: ContentsOptions = {}): Promise<TableContents> {
+/** Reads every table about people and input rows of a database. */
+export async function readContents(url: string, options: ContentsOptions = {}): Promise<TableContents> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return await readTables(client, options);
+  } finally {
+    await client.end();
+  }
+}
+
+async function readTables(client: Client, options: ContentsOptions): Promise<TableContents> {
   const columns = (await readColumns(client)).filter(({ table }) => !OF_PROCESSES.has(table));
   const byTable = Map.groupBy(columns, ({ table }) => table);
   const contents = new Map<string, Map<string, string>>();
