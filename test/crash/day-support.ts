@@ -1,7 +1,6 @@
 import { copyFile, readdir, readFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
 import { DuckDBInstance } from "@duckdb/node-api";
 import { onTestFinished } from "vitest";
@@ -11,11 +10,11 @@ import { ENDS } from "../cli/support/ends.ts";
 import { runHereJson } from "../cli/support/in-process.ts";
 import { configText, type Setting } from "../cli/support/setting.ts";
 import { findDifferences, MEMORY, readContents, type TableContents } from "../support/comparable-tables.ts";
-import { givePort, postmasterPid, removeDatabase } from "../support/embedded-files.ts";
+import { givePort, removeDatabase } from "../support/embedded-files.ts";
 import { forward, startServer } from "../support/http-proxy.ts";
-import { startHolder } from "../support/embedded-process.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import { runSql } from "../support/run-sql.ts";
+import { openStoppableDatabase, type StoppableDatabase } from "../support/stoppable-database.ts";
 import { controlSandbox } from "../support/sandbox-control.ts";
 import { JOBS, recordsInDoubt } from "./kill-support.ts";
 
@@ -158,57 +157,12 @@ export async function openDoor(production: string, others: string): Promise<Door
   return door;
 }
 
-/** A Postgres server of its own that can be crashed. */
-export interface CrashableServer {
-  readonly url: string;
-  readonly superuserUrl: string;
-  /** Kills the whole server with SIGKILL and starts it again. */
-  crash(downMs: number): Promise<void>;
-}
-
-/** Starts it in a folder of its own. */
-export async function startCrashableServer(): Promise<CrashableServer> {
+/** Starts a Postgres of its own, in a folder of its own. */
+export async function startOwnDatabase(): Promise<StoppableDatabase> {
   const dataDir = await makeFolder();
   onTestFinished(() => removeDatabase(dataDir));
   await givePort(dataDir);
-  let holder = await startHolder(dataDir);
-  const { url, superuserUrl } = holder;
-  return {
-    url,
-    superuserUrl,
-    async crash(downMs) {
-      const pid = await postmasterPid(dataDir);
-      if (pid === null) throw new Error("the server isn't running");
-      process.kill(pid, "SIGKILL");
-      await holder.kill();
-      await delay(downMs);
-      // Sessions may be cut meanwhile, that of the start, too.
-      holder = await startHolder(dataDir).catch(() => startHolder(dataDir));
-      if (holder.url !== url) throw new Error("the server has moved to another port");
-    },
-  };
-}
-
-/** Copies the warehouse's database, without open sessions, as for staging; drops the former copy. */
-export async function copyDatabase({ url, superuserUrl }: CrashableServer): Promise<string> {
-  const [copy, admin, original] = [new URL(url), new URL(superuserUrl), new URL(url).pathname.slice(1)];
-  copy.pathname = "/staging";
-  admin.pathname = "/postgres";
-  await runSql(admin.href, "DROP DATABASE IF EXISTS staging WITH (FORCE)");
-  for (let left = 20; ; left -= 1) {
-    await runSql(
-      admin.href,
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${original}'`,
-    );
-    try {
-      await runSql(admin.href, `CREATE DATABASE staging TEMPLATE ${original} OWNER ${new URL(url).username}`);
-      return copy.href;
-    } catch (error) {
-      // Terminated sessions end a moment later.
-      if (left === 0) throw error;
-      await delay(50);
-    }
-  }
+  return await openStoppableDatabase(dataDir);
 }
 
 /** A person named for erasure. */
@@ -228,7 +182,6 @@ export interface Totals {
   /** Sessions terminated. */
   cutSessions: number;
   erasures: number;
-  clones: number;
   /** Distinct records that the service received. */
   records: number;
   sentTwice: number;
@@ -241,7 +194,7 @@ export interface Totals {
 
 /** A warehouse, its input and service, and what has happened to them. */
 export interface Day {
-  readonly server: CrashableServer;
+  readonly server: StoppableDatabase;
   /** Address of production's service, for its controls. */
   readonly sandbox: string;
   readonly door: Door;

@@ -1,11 +1,9 @@
-import { createHash } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import type { CrashPoint } from "../../src/crash-point.ts";
 import { startSandbox } from "../../packages/sandbox/src/start-sandbox.ts";
-import { surveySpool } from "../../src/spool/files.ts";
 import { type CliResult, makeFolder, runCli, type RunningCli, startCli } from "../cli/support/cli.ts";
 import { runHereJson } from "../cli/support/in-process.ts";
 import { configText, PEOPLE, sampleRows } from "../cli/support/setting.ts";
@@ -22,7 +20,6 @@ import {
   checkRows,
   checkSent,
   checkTraces,
-  copyDatabase,
   createInput,
   type CustomerRow,
   type Day,
@@ -33,7 +30,7 @@ import {
   PRODUCTION_KEY,
   readErased,
   readLedger,
-  startCrashableServer,
+  startOwnDatabase,
   type Totals,
 } from "./day-support.ts";
 import { JOBS, RUN } from "./kill-support.ts";
@@ -72,10 +69,10 @@ const FAULTS = [
   "legacy_errors,500:0.05",
 ];
 
-/** Steps after which received answers are on disk. */
-const WITH_ANSWERS: readonly CrashPoint[] = ["after_spool_fsync", "before_copy", "before_commit"];
 const POINTS: readonly CrashPoint[] = [
-  ...WITH_ANSWERS,
+  "after_spool_fsync",
+  "before_copy",
+  "before_commit",
   "before_reserve",
   "after_reserve",
   "before_send",
@@ -113,19 +110,13 @@ interface Round {
     readonly at: number | null;
     readonly killedAt: Moment | null;
   } | null;
-  /** A copy of the database that runs beside production, or right after it. */
-  readonly clone: "beside" | "after" | null;
 }
 
 function drawRound(random: Random): Round {
   const some = <T>(share: number, draw: () => T): T | null => (random.chance(share) ? draw() : null);
   const moment = () => 0.1 + 0.8 * random.next();
   const shards = random.chance(0.35) ? 2 : 1;
-  const clone = some(0.35, () => random.pick(["beside", "after"] as const));
-  const point = () => {
-    const list = clone === "after" && random.chance(0.7) ? WITH_ANSWERS : POINTS;
-    return `${random.pick(list)}:${random.chance(0.5) ? 1 : 1 + random.below(5)}`;
-  };
+  const point = () => `${random.pick(POINTS)}:${random.chance(0.5) ? 1 : 1 + random.below(5)}`;
   return {
     edits: {
       changed: random.below(25),
@@ -138,9 +129,9 @@ function drawRound(random: Random): Round {
     faults: random.chance(0.6) ? Array.from({ length: 3 }, () => random.pick(FAULTS)) : [],
     budget: some(0.35, () => 2 + random.below(15)),
     shards,
-    kill: some(clone === "after" ? 1 : 0.6, () => ({
+    kill: some(0.6, () => ({
       process: random.below(shards),
-      at: clone === "after" || random.chance(0.5) ? point() : moment(),
+      at: random.chance(0.5) ? point() : moment(),
     })),
     crash: some(0.25, () => ({ at: moment(), downMs: 100 + random.below(900) })),
     cuts: some(0.3, () => ({ at: moment(), times: 5 + random.below(20), everyMs: 10 + random.below(100) })),
@@ -151,7 +142,6 @@ function drawRound(random: Random): Round {
         random.chance(0.5) ? random.pick(["after_erasure_noted", "after_erasure"]) : moment(),
       ),
     })),
-    clone,
   };
 }
 
@@ -169,16 +159,16 @@ const pool: readonly CustomerRow[] = sampleRows(1500).map((row) => {
 
 async function openDay(seed: number): Promise<Simulation> {
   const production = await startSandbox({ people: PEOPLE, latencyMs: 60 });
-  // For staging and the undisturbed world.
+  // For the undisturbed world.
   const other = await startSandbox({ people: PEOPLE });
   for (const service of [production, other]) {
     onTestFinished(() => service.close());
     await controlSandbox(service.url, "/clock", { days: daysToNoon() });
   }
-  const server = await startCrashableServer();
+  const server = await startOwnDatabase();
   const rows = pool.slice(0, ROWS);
   await createInput(server.url, rows);
-  const counts = { rounds: 0, kills: 0, serverCrashes: 0, cutSessions: 0, erasures: 0, clones: 0 };
+  const counts = { rounds: 0, kills: 0, serverCrashes: 0, cutSessions: 0, erasures: 0 };
   const outcome = { records: 0, sentTwice: 0, mostSentTwice: 0, lost: 0, doubled: 0, leftAfterErasure: 0 };
   return {
     random: seededRandom(seed),
@@ -308,39 +298,6 @@ async function erase(day: Simulation, erasure: Erasure, killedAt: Moment | null)
   day.broken.push(`an erasure by ${erasure.by} was never accepted`);
 }
 
-/** Runs a copy of the database until its work is done, or its destination refuses it. */
-async function wake(day: Simulation, url: string): Promise<void> {
-  const env = { ...day.setting.env, WAREHOUSE_URL: url, PERSON_SERVICE_API_KEY: "staging-key" };
-  for (let left = 8; left > 0; left -= 1) {
-    const result = await runCli(RUN, { ...day.setting, env });
-    checkEnd(day, "the copy", result);
-    if (result.code === 0 || result.code === 3) return;
-  }
-  day.broken.push("the copy never ended its run");
-}
-
-/** Copies the database with answers on disk, runs the copy, and looks for what it took of production's. */
-async function wakeAlone(day: Simulation): Promise<void> {
-  const { cwd } = day.setting;
-  const copy = await copyDatabase(day.server);
-  const look = async () => {
-    const spool = await surveySpool(join(cwd, ".person-etl", "spool"));
-    const ids = spool.contents.flatMap(({ callIds }) => callIds.map((id) => `'${id}'`));
-    const loaded = await runSql(
-      copy,
-      `SELECT call_id FROM person_data_ops.api_call WHERE http_status = 200 AND NOT possibly_billed
-         AND call_id::text IN (${["''", ...ids].join(", ")}) ORDER BY 1`,
-    );
-    const file = await readFile(join(cwd, "people.duckdb")).catch(() => "");
-    return { spool, loaded, published: createHash("sha256").update(file).digest("hex") };
-  };
-  const before = await look();
-  await wake(day, copy);
-  const after = await look();
-  if (JSON.stringify(before) !== JSON.stringify(after))
-    day.broken.push(`the copy took production's: ${JSON.stringify([before, after])}`);
-}
-
 async function cutSessions(
   day: Simulation,
   { at, times, everyMs }: NonNullable<Round["cuts"]>,
@@ -370,8 +327,6 @@ async function play(day: Simulation, round: Round): Promise<void> {
   const [used] = await setting.query(`SELECT coalesce(max(records_reserved), 0)::int AS records
     FROM person_data_state.budget_use WHERE budget = 'enrich' AND period = 'day'`);
   await arrange(day, round.faults, round.budget && Number(used?.["records"]) + round.budget);
-  if (round.clone !== null) totals.clones += 1;
-  const copy = round.clone === "beside" ? await copyDatabase(day.server) : null;
   const erasure = erasing && (await drawErasure(day, erasing.by));
   if (erasure && erasing?.at === null) await erase(day, erasure, erasing.killedAt);
 
@@ -384,7 +339,6 @@ async function play(day: Simulation, round: Round): Promise<void> {
     if (erasure) await erase(day, erasure, how.killedAt);
   };
   await Promise.all([
-    ...(copy === null ? [] : [wake(day, copy)]),
     ...(crash ? [crashServer(day, crash)] : []),
     ...(cuts ? [cutSessions(day, cuts)] : []),
     ...(typeof erasing?.at === "number" ? [eraseLater(erasing, erasing.at)] : []),
@@ -395,7 +349,6 @@ async function play(day: Simulation, round: Round): Promise<void> {
       day.killed.set(door.round, (day.killed.get(door.round) ?? 0) + 1);
     }),
   ]);
-  if (round.clone === "after") await wakeAlone(day);
 }
 
 /** Records of enrich that were billed so far. */
@@ -446,7 +399,7 @@ async function settle(day: Simulation): Promise<void> {
 const days: Totals[] = [];
 
 test.each(SEEDS)(
-  "a day of kills, crashes, cut sessions, faults, erasures and copies loses and doubles nothing (seed %i)",
+  "a day of kills, crashes, cut sessions, faults and erasures loses and doubles nothing (seed %i)",
   async (seed) => {
     await passMidnight();
     const date = today();
@@ -478,9 +431,6 @@ test.each(SEEDS)(
 );
 
 test("every kind of event took place", () => {
-  const names = sized(
-    ["kills"] as const,
-    ["kills", "serverCrashes", "cutSessions", "erasures", "clones"] as const,
-  );
+  const names = sized(["kills"] as const, ["kills", "serverCrashes", "cutSessions", "erasures"] as const);
   expect(names.filter((name) => days.every((totals) => totals[name] === 0))).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, startCli } from "../cli/support/cli.ts";
 import { runSql } from "../support/run-sql.ts";
 import { partOf, sized } from "../support/test-size.ts";
-import { startCrashableServer } from "./day-support.ts";
+import { startOwnDatabase } from "./day-support.ts";
 import { finish, openTotals, prepareCase, RUN, setStage, type Stage } from "./kill-support.ts";
 
 const POINTS = [
@@ -61,7 +61,7 @@ test("a run whose sessions are terminated again and again ends, or the next one 
 });
 
 test("a run whose database is killed resumes with every answer it received", async () => {
-  const server = await startCrashableServer();
+  const server = await startOwnDatabase();
   const { url } = server;
   const query = (sql: string) => runSql(url, sql);
   const env = { WAREHOUSE_URL: url, PERSON_SERVICE_API_KEY: "k" };

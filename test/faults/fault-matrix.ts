@@ -1,7 +1,8 @@
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import type { JobReport } from "../../src/jobs/job.ts";
-import { configOf, fastClock, startWorld, threeJobs, unaccountedRows, type World } from "../jobs/world.ts";
+import { configOf, fastClock, startWorld, threeJobs, type World } from "../jobs/world.ts";
+import { unaccounted } from "../nights/night.ts";
 import { findDifferences, MEMORY, readContents, type TableContents } from "../support/comparable-tables.ts";
 import { daysToNoon } from "../support/held-day.ts";
 import { parseFaults } from "../../packages/sandbox/src/start-sandbox.ts";
@@ -70,15 +71,14 @@ async function runOnce(
     ...(readTimeoutMs === undefined ? {} : { readTimeoutMs }),
   });
   try {
-    const { jobs } = await world.run(
+    const report = await world.run(
       { resend, yes: true },
       { clock, http, limiter: createLimiter({ concurrency, requestsPerSecond: null, clock }) },
     );
-    const defects = jobs.flatMap((job) => [
-      ...(unaccountedRows(job) === 0 ? [] : [`${job.job}: ${unaccountedRows(job)} rows are unaccounted for`]),
-      ...(job.error?.code === "internal" ? [`${job.job}: ${job.error?.message}`] : []),
-    ]);
-    return { jobs, defects };
+    const internal = report.jobs.flatMap(({ job, error }) =>
+      error?.code === "internal" ? [`${job}: ${error.message}`] : [],
+    );
+    return { jobs: report.jobs, defects: [...unaccounted(report), ...internal] };
   } finally {
     await http.close();
   }

@@ -2,7 +2,8 @@ import { fastClock } from "../extract/scripted-service.ts";
 import type { Clock } from "../../src/clock.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import { codeOf } from "../../src/errors.ts";
-import { configOf, startWorld, unaccountedRows, type World } from "../jobs/world.ts";
+import { configOf, startWorld, type World } from "../jobs/world.ts";
+import { unaccounted } from "../nights/night.ts";
 import { findDifferences, MEMORY, readContents, type TableContents } from "../support/comparable-tables.ts";
 import { runSql } from "../support/run-sql.ts";
 import { daysToNoon } from "../support/held-day.ts";
@@ -103,12 +104,12 @@ async function spendNight(
   const limiter = createLimiter({ concurrency: 2, requestsPerSecond: null, clock });
   try {
     const report = await world.run({ resend, yes: true }, { clock, limiter });
-    return report.jobs.flatMap((job) => [
-      ...(unaccountedRows(job) === 0 ? [] : [`${job.job}: ${unaccountedRows(job)} rows are unaccounted for`]),
-      ...(job.error === undefined || KNOWN_ENDS.has(job.error.code)
+    const wrong = report.jobs.flatMap(({ job, error }) =>
+      error === undefined || KNOWN_ENDS.has(error.code)
         ? []
-        : [`${job.job} ended with ${job.error.code}: ${job.error.message}`]),
-    ]);
+        : [`${job} ended with ${error.code}: ${error.message}`],
+    );
+    return [...unaccounted(report), ...wrong];
   } catch (error) {
     return [`the run threw ${codeOf(error) ?? String(error)}`];
   }

@@ -13,6 +13,7 @@ import type { JobReport, RunReport } from "../../src/jobs/job.ts";
 import { type RunRequest, plainRun } from "../../src/jobs/services.ts";
 import { startCli } from "../cli/support/cli.ts";
 import { runHereJson } from "../cli/support/in-process.ts";
+import { unaccountedRows } from "../jobs/world.ts";
 import { openDefaultDb } from "../load/postgres-context.ts";
 import type { TestDatabase } from "../support/fresh-database.ts";
 import type { Db } from "../../src/load/db/db.ts";
@@ -303,14 +304,7 @@ export function summaryOf(job: JobReport): string {
 /** Rows read that no counter accounts for, by job; empty if the law holds. */
 export function unaccounted(report: RunReport): readonly string[] {
   return report.jobs.flatMap((job) => {
-    const ended =
-      job.records_unchanged +
-      job.records_duplicate +
-      job.records_suppressed +
-      job.records_waiting +
-      job.records_sent +
-      job.records_rejected_before_sending +
-      job.records_remaining;
-    return ended === job.records_read ? [] : [`${job.job}: ${job.records_read} read, ${ended} accounted for`];
+    const rows = unaccountedRows(job);
+    return rows === 0 ? [] : [`${job.job}: ${rows} rows are unaccounted for`];
   });
 }

@@ -1,6 +1,5 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import { text } from "node:stream/consumers";
+import type { ServerResponse } from "node:http";
+import { startServer, type TestServer } from "../support/http-proxy.ts";
 
 /** Record as sent: an object, or an address for `validate_emails`. */
 export type SentRecord = Readonly<Record<string, unknown>> | string;
@@ -151,32 +150,21 @@ function countedBy(calls: readonly Call[]): Received {
 }
 
 /** Starts a server of JSON on a free port; a path that isn't an endpoint's gets 404. `url` is the whole one of the request. */
-export async function serve(
+export function serve(
   handle: (
     endpoint: Endpoint,
     body: Readonly<Record<string, unknown>>,
     response: ServerResponse,
     url: URL,
   ) => Promise<void>,
-): Promise<Pick<ScriptedService, "url" | "close">> {
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+): Promise<TestServer> {
+  return startServer(async (request, response, bytes) => {
     const url = new URL(request.url ?? "", "http://service");
     const endpoint = ENDPOINTS[url.pathname];
     if (endpoint === undefined) return void response.writeHead(404).end("{}");
-    const parsed: unknown = JSON.parse(await text(request));
+    const parsed: unknown = JSON.parse(String(bytes));
     await handle(endpoint, typeof parsed === "object" && parsed !== null ? { ...parsed } : {}, response, url);
-  };
-  const server = createServer((request, response) => void answer(request, response));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // Listening on TCP: the address is an object.
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
+  });
 }
 
 /** Starts the service on a free port. */
