@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Sandbox } from "../src/start-sandbox.ts";
-import { call, sandboxFor } from "./support.ts";
+import { call, callsOf, sandboxFor } from "./support.ts";
 
 const JOBS = "/person-search/v0/contact-jobs";
 
@@ -9,10 +9,7 @@ async function jobIn(sandbox: Sandbox, more: object = {}): Promise<string> {
   const body = { job_type: "contact_prospect", titles: ["nurse"], size: 250, state_ms: 0, ...more };
   return String((await call(sandbox, "/_sandbox/contact_jobs", body)).body["job_id"]);
 }
-const poll = (sandbox: Sandbox, id: string) => call(sandbox, `${JOBS}/${id}`);
-const unlock = (sandbox: Sandbox, id: string, page = "") =>
-  call(sandbox, `${JOBS}/${id}/results${page}`, undefined, { method: "POST" });
-const read = (sandbox: Sandbox, id: string, page = "") => call(sandbox, `${JOBS}/${id}/results${page}`);
+const { poll, unlock, read } = callsOf(JOBS);
 
 describe("a contact job", () => {
   it("is queued, runs and is completed", async () => {

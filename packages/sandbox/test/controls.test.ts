@@ -1,14 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { BASE_DAY, dayOf } from "../src/population/calendar.ts";
-import { createPeople } from "../src/population/people.ts";
+import { BASE_DAY } from "../src/population/calendar.ts";
 import type { Sandbox } from "../src/start-sandbox.ts";
-import { call, enrich, sandboxFor } from "./support.ts";
+import { call, control, enrich, people, sandboxFor, today } from "./support.ts";
 
-const people = createPeople(1, 10_000);
-const today = dayOf(Date.now());
 const record = (index: number, id = "1") => ({ record_id: id, service_pid: people.pidOf(index, today) });
-const control = async (sandbox: Sandbox, path: string, body?: object) =>
-  (await call(sandbox, `/_sandbox${path}`, body, { headers: { "x-api-key": "" } })).body;
 const contents = async (sandbox: Sandbox) => (await control(sandbox, "/ledger"))["contents"];
 
 const sums = (requests: number, records: number, matched: number, billed: number, statuses: object) => {

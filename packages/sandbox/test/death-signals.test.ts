@@ -1,9 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { createPeople } from "../src/population/people.ts";
 import type { Sandbox } from "../src/start-sandbox.ts";
-import { call, sandboxFor } from "./support.ts";
+import { call, people, sandboxFor } from "./support.ts";
 
-const people = createPeople(1, 10_000);
 const ID = "00000000-0000-4000-8000-000000000001";
 const PATH = `/v2/segments/signals/deaths?segment_id=${ID}`;
 

@@ -1,9 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { dayOf } from "../src/population/calendar.ts";
-import { createPeople } from "../src/population/people.ts";
-import { call, enrich, sandboxFor } from "./support.ts";
+import { call, enrich, people, recordsOf, sandboxFor, today } from "./support.ts";
 
-const people = createPeople(1, 10_000);
 /** A person with an e-mail address, a phone and a profile. */
 const KNOWN = Array.from({ length: 1000 }, (_, i) => i).find(
   (i) =>
@@ -15,7 +12,6 @@ if (KNOWN === undefined) throw new Error("The population has such people.");
 const name = people.nameOf(KNOWN);
 const [email = ""] = people.contacts.personalEmails(KNOWN);
 const phone = people.contacts.phones(KNOWN)[0]?.number ?? "";
-const today = dayOf(Date.now());
 const pid = people.pidOf(KNOWN, today);
 /** Writes the kind of a street in full. */
 const inFull = (line: string) =>
@@ -163,10 +159,7 @@ describe("POST /v2/enrich", () => {
 
   it("matches only people that meet every condition", async () => {
     const sandbox = await sandboxFor();
-    const records = Array.from({ length: 300 }, (_, i) => ({
-      record_id: `${i}`,
-      service_pid: people.pidOf(i, today),
-    }));
+    const records = recordsOf(300);
     const all = await enrich(sandbox, records);
     const expected = all
       .filter((result) => result["gender"] !== null && mobile(result))

@@ -1,6 +1,3 @@
-import { mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { call, sandboxFor } from "./support.ts";
 
@@ -62,18 +59,5 @@ describe("a person search", () => {
       current_day_records_delivered: before + 150,
       current_day_remaining: 0,
     });
-  });
-
-  it("survives the end of the process, with a state file", async () => {
-    const stateFile = join(await mkdtemp(join(tmpdir(), "searches-")), "state.json");
-    const first = await sandboxFor({ stateFile });
-    const search = await made(first, { query, size: 3 });
-    const job = await call(first, "/person-search/v0/search-jobs", { query });
-    await first.close();
-    const second = await sandboxFor({ stateFile });
-    const stored = await call(second, `${SEARCH}/${String(search.body["search_id"])}`);
-    expect(stored.text).toBe(search.text);
-    const status = await call(second, `/person-search/v0/search-jobs/${String(job.body["segment_id"])}`);
-    expect(status.status).toBe(200);
   });
 });

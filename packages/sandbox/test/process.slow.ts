@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
+import { type Body, call } from "./support.ts";
 
 const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 const children: ChildProcess[] = [];
@@ -24,19 +25,15 @@ async function start(...args: string[]) {
 }
 
 /** Answer of the sandbox, with the members that tests read. */
-interface Reply {
+interface Reply extends Body {
   readonly segment_id: string;
+  readonly search_id: string;
   readonly members: readonly { readonly service_pid: string }[];
   readonly segments: readonly { readonly name: string }[];
-  readonly results: unknown;
 }
 
-async function ask(url: string, path: string, body?: object): Promise<Reply> {
-  const headers = { "content-type": "application/json", "x-api-key": "k" };
-  const options = body ? { method: "POST", body: JSON.stringify(body) } : {};
-  const response = await fetch(url + path, { ...options, headers });
-  return JSON.parse(await response.text());
-}
+const ask = async (url: string, path: string, body?: object): Promise<Reply> =>
+  JSON.parse((await call({ url }, path, body)).text);
 
 const isGone = async (pid: number): Promise<boolean> => {
   for (let tries = 0; tries < 600; tries++) {
@@ -60,7 +57,7 @@ const run = async (...args: string[]) => {
 };
 
 describe("the sandbox as a program", () => {
-  it("keeps segments and usage in its state file through an exit and a kill", async () => {
+  it("keeps segments, usage and searches in its state file through an exit and a kill", async () => {
     const folder = await mkdtemp(join(tmpdir(), "person-etl-sandbox-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
     const flags = ["--state", join(folder, "state", "sandbox.json")];
@@ -72,6 +69,9 @@ describe("the sandbox as a program", () => {
       remove: [members[0]?.service_pid],
     });
     await ask(first.ready.url, "/v1/resolve", { records: [] });
+    const query = { query: "women in California" };
+    const search = await ask(first.ready.url, "/person-search/v0/search", { ...query, size: 3 });
+    const job = await ask(first.ready.url, "/person-search/v0/search-jobs", query);
     const before = await ask(first.ready.url, `/_sandbox/segments/${made.segment_id}/members`);
     const used = await ask(first.ready.url, "/usage");
     first.child.kill("SIGTERM");
@@ -81,6 +81,10 @@ describe("the sandbox as a program", () => {
     expect(await ask(second.ready.url, `/_sandbox/segments/${made.segment_id}/members`)).toEqual(before);
     const usedLater = await ask(second.ready.url, "/usage");
     expect(usedLater.results).toEqual(used.results);
+    expect(await ask(second.ready.url, `/person-search/v0/search/${search.search_id}`)).toEqual(search);
+    expect(await ask(second.ready.url, `/person-search/v0/search-jobs/${job.segment_id}`)).toMatchObject({
+      segment_id: job.segment_id,
+    });
     expect((await stat(flags[1] ?? "")).mode & 0o777).toBe(0o600);
     await ask(second.ready.url, "/v2/segments/create", { name: "later" });
     // It writes with a short delay.
@@ -114,20 +118,13 @@ describe("the sandbox as a program", () => {
   it("prints its address on one line, and follows its flags", async () => {
     const { ready } = await start("--seed", "5", "--faults", "429:1@resolve", "--api-key", "k");
     expect(ready).toEqual({ url: `http://127.0.0.1:${ready.port}`, port: expect.any(Number) });
-    const state = await (await fetch(`${ready.url}/_sandbox`)).json();
-    expect(state).toMatchObject({
+    expect(await ask(ready.url, "/_sandbox")).toMatchObject({
       seed: 5,
       people: 1000,
       faults: [{ fault: "429", rate: 1, endpoint: "resolve" }],
     });
-    const headers = { "content-type": "application/json", "x-api-key": "k" };
-    const answer = await fetch(`${ready.url}/v1/resolve`, {
-      method: "POST",
-      headers,
-      body: '{"records":[]}',
-    });
-    expect(answer.status).toBe(429);
-    await answer.text();
+    const headers = { "x-api-key": "k" };
+    expect((await call(ready, "/v1/resolve", { records: [] }, { headers })).status).toBe(429);
   });
 
   it("ends with its parent, even a killed one, only with --exit-with-parent", async () => {

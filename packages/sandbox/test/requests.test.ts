@@ -1,11 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { dayOf } from "../src/population/calendar.ts";
-import { createPeople } from "../src/population/people.ts";
-import { call, sandboxFor } from "./support.ts";
+import { call, people, recordsOf, sandboxFor, today } from "./support.ts";
 
-const people = createPeople(1, 10_000);
-const today = dayOf(Date.now());
 const pid = people.pidOf(1, today);
 
 describe("the key", () => {
@@ -38,10 +34,7 @@ describe("a body", () => {
 
 describe("answers", () => {
   it("are compressed for clients that take gzip, unless that is switched off", async () => {
-    const records = Array.from({ length: 50 }, (_, i) => ({
-      record_id: `${i}`,
-      service_pid: people.pidOf(i, today),
-    }));
+    const records = recordsOf(50);
     const raw = async (options: object) => {
       const sandbox = await sandboxFor(options);
       const response = await fetch(`${sandbox.url}/v2/enrich`, {

@@ -1,11 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { dayOf } from "../src/population/calendar.ts";
-import { createPeople } from "../src/population/people.ts";
 import type { Sandbox } from "../src/start-sandbox.ts";
-import { call, sandboxFor } from "./support.ts";
+import { call, control, people, sandboxFor, today } from "./support.ts";
 
-const people = createPeople(1, 10_000);
-const today = dayOf(Date.now());
 const pidsOf = (from: number, to: number) =>
   Array.from({ length: to - from }, (_, i) => people.pidOf(from + i, today));
 const NOBODY = "00000000-0000-4000-8000-00000000dead";
@@ -26,14 +22,12 @@ async function pageOf(sandbox: Sandbox, segmentId: string, page = 1): Promise<Pa
   return JSON.parse(JSON.stringify(body.results));
 }
 
-const add = async (sandbox: Sandbox, segmentId: string, pids: readonly string[]) =>
-  (await call(sandbox, "/v2/segments/members/add", { segment_id: segmentId, service_pids: pids })).body
-    .results;
-const remove = async (sandbox: Sandbox, segmentId: string, pids: readonly string[]) =>
-  (await call(sandbox, "/v2/segments/members/remove", { segment_id: segmentId, service_pids: pids })).body
-    .results;
-const control = async (sandbox: Sandbox, path: string, body?: object) =>
-  (await call(sandbox, `/_sandbox${path}`, body)).body;
+const changeBy =
+  (change: "add" | "remove") => async (sandbox: Sandbox, segmentId: string, pids: readonly string[]) =>
+    (await call(sandbox, `/v2/segments/members/${change}`, { segment_id: segmentId, service_pids: pids }))
+      .body.results;
+const add = changeBy("add");
+const remove = changeBy("remove");
 
 describe("creating a segment", () => {
   it("answers its id, once per name and organization", async () => {

@@ -49,7 +49,7 @@ export async function sandboxFor(options: SandboxOptions = {}): Promise<Sandbox>
 
 /** Sends a request, by default with a key; a body other than text or bytes is sent as JSON. */
 export async function call(
-  sandbox: Sandbox,
+  sandbox: Pick<Sandbox, "url">,
   path: string,
   body?: unknown,
   options: { readonly method?: "GET" | "POST"; readonly headers?: Record<string, string> } = {},
@@ -78,6 +78,19 @@ function parse(text: string): Body {
   }
 }
 
+/** Calls a control, without a key. */
+export async function control(sandbox: Pick<Sandbox, "url">, path: string, body?: object): Promise<Body> {
+  return (await call(sandbox, `/_sandbox${path}`, body, { headers: { "x-api-key": "" } })).body;
+}
+
+/** Calls about asynchronous jobs whose paths begin with this one. */
+export const callsOf = (jobs: string) => ({
+  poll: (sandbox: Sandbox, id: string) => call(sandbox, `${jobs}/${id}`),
+  unlock: (sandbox: Sandbox, id: string, page = "") =>
+    call(sandbox, `${jobs}/${id}/results${page}`, undefined, { method: "POST" }),
+  read: (sandbox: Sandbox, id: string, page = "") => call(sandbox, `${jobs}/${id}/results${page}`),
+});
+
 /** Enriches records and returns the results of a 200. */
 export async function enrich(
   sandbox: Sandbox,
@@ -89,14 +102,14 @@ export async function enrich(
   return answer.body.results;
 }
 
-const people = createPeople(1, 10_000);
-const today = dayOf(Date.now());
+/** People of {@link sandboxFor}. */
+export const people = createPeople(1, 10_000);
+export const today = dayOf(Date.now());
 
-/** Forty records that all match. */
-export const records: readonly { readonly record_id: string; readonly service_pid: string }[] = Array.from(
-  { length: 40 },
-  (_, i) => ({ record_id: `${i}`, service_pid: people.pidOf(i, today) }),
-);
+/** The first records that all match, 40 by default. */
+export const recordsOf = (length: number) =>
+  Array.from({ length }, (_, i) => ({ record_id: `${i}`, service_pid: people.pidOf(i, today) }));
+export const records = recordsOf(40);
 
 /** A sandbox with a fault plan. */
 export async function sandboxWith(faults: string): Promise<Sandbox> {

@@ -1,10 +1,7 @@
 /// <reference lib="esnext.temporal" />
 import { describe, expect, it } from "vitest";
-import { createPeople } from "../src/population/people.ts";
 import type { Sandbox, SandboxOptions } from "../src/start-sandbox.ts";
-import { call, enrich, sandboxFor } from "./support.ts";
-
-const people = createPeople(1, 10_000);
+import { call, enrich, people, sandboxFor } from "./support.ts";
 
 type Counts = Readonly<
   Record<"total_requests" | "num_input_records" | "num_resolvable_records" | "num_matches", number>
