@@ -35,7 +35,7 @@ export function distinct(calls: readonly Call[]): ReadonlySet<string> {
   return new Set(calls.flatMap(({ contents }) => contents));
 }
 
-/** None */
+/** A report agrees with the calls; nobody pays twice, exceeds a cap or sends an erased person. */
 export function checkReport(
   h: History,
   run: EndedRun,
@@ -92,7 +92,7 @@ export function checkBudget(h: History): void {
   if (paid > h.shape.perDay) fail("a budget is never exceeded", { paid });
 }
 
-/** None */
+/** Published rows show the newest answers of their contents. */
 export async function checkRows(
   h: History,
   job: ModelJob,
@@ -152,7 +152,7 @@ export async function checkRows(
   }
 }
 
-/** None */
+/** Rows of jobs and inputs that are gone are not present. */
 export async function checkRetired(h: History): Promise<void> {
   const rows = await h.world.rows<Pick<Shown, "job" | "source">>(
     "SELECT DISTINCT job, source FROM resolution WHERE is_present UNION SELECT DISTINCT job, source FROM enrichment WHERE is_present",

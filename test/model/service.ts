@@ -115,36 +115,27 @@ export async function startModelService(): Promise<ModelService> {
       kind: kindOf(endpoint, returnFields),
       contents,
     };
-    const refuse = (status: number, details: readonly object[]): readonly [number, object] => {
+    const details = contents.flatMap((content, i) =>
+      isPoison(content) ? [{ loc: ["body", "records", String(i), "emails"], type: "value_error" }] : [],
+    );
+    const isTooLarge = records.length > MAX_RECORDS;
+    if (isTooLarge || details.length > 0) {
       calls.push({ ...call, requestId: null, answers: new Map() });
-      return [
-        status,
-        {
-          code: status === 422 ? "validation_error" : "too_large",
-          message: "no",
-          api_request_id: "r",
-          details,
-        },
-      ];
-    };
-    if (records.length > MAX_RECORDS) return refuse(413, []);
-    const poison = contents.flatMap((content, i) => (isPoison(content) ? [i] : []));
-    if (poison.length > 0)
-      return refuse(
-        422,
-        poison.map((i) => ({ loc: ["body", "records", String(i), "emails"], type: "value_error" })),
-      );
-    const answers = records.map((record) => answerTo(endpoint, record, serial));
-    const results = records.flatMap((record, i) => {
-      const one = answers[i];
-      return one ? [resultOf(endpoint, record, one)] : [];
-    });
+      const body = {
+        code: isTooLarge ? "too_large" : "validation_error",
+        message: "no",
+        api_request_id: "r",
+      };
+      return [isTooLarge ? 413 : 422, isTooLarge ? body : { ...body, details }];
+    }
     const requestId = `req-${serial}`;
-    const byContent = contents.flatMap((content, i): [string, Answer][] => {
-      const one = answers[i];
-      return one ? [[content, one]] : [];
+    const answers = new Map<string, Answer>();
+    const results = records.map((record) => {
+      const one = answerTo(endpoint, record, serial);
+      answers.set(contentOf(record), one);
+      return resultOf(endpoint, record, one);
     });
-    calls.push({ ...call, requestId, answers: new Map(byContent) });
+    calls.push({ ...call, requestId, answers });
     const completed = new Date().toISOString().replace("Z", "000Z");
     return [200, { api_request_id: requestId, results, request_completed_at: completed }];
   }
