@@ -156,7 +156,7 @@ export async function disturb(disturbance: Disturbance): Promise<FaultReport> {
   if (aftermath.includes("values")) defects.push(...(await runOnce(world, disturbance, true)).defects);
   const actual = await contentsOf(world, disturbance);
   const [wanted, found] = aftermath.includes("rejects")
-    ? await withoutRejected(world.rows, expected, actual)
+    ? await withoutRejected(world, expected, actual)
     : [expected, actual];
   const differences = findDifferences(wanted, found);
   await world.close();

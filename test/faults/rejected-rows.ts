@@ -1,11 +1,9 @@
+import type { World } from "../jobs/world.ts";
 import type { TableContents } from "../support/comparable-tables.ts";
 
-/** Reads rows of the warehouse. */
-type Read = (sql: string) => Promise<readonly Readonly<Record<string, unknown>>[]>;
-
 /** Keys of input rows with a reject, and the rejected addresses. */
-async function affectedKeys(read: Read): Promise<ReadonlySet<string>> {
-  const rows = await read(`
+async function affectedKeys(world: World): Promise<ReadonlySet<string>> {
+  const rows = await world.rows(`
     SELECT c.id::text AS key FROM crm.customers AS c JOIN person_data.reject AS r ON r.stage <> 'input'
       AND r.source_key IN (c.id::text, c.email, c.work_email)
     UNION SELECT source_key FROM person_data.reject WHERE stage <> 'input'`);
@@ -27,11 +25,11 @@ function untouchedPids(contents: TableContents, affected: ReadonlySet<string>): 
  * rejected. Keeps only people of unaffected rows.
  */
 export async function withoutRejected(
-  read: Read,
+  world: World,
   expected: TableContents,
   actual: TableContents,
 ): Promise<readonly [TableContents, TableContents]> {
-  const affected = await affectedKeys(read);
+  const affected = await affectedKeys(world);
   const people = untouchedPids(expected, affected);
   const keep = (contents: TableContents): TableContents =>
     new Map(

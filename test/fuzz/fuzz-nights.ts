@@ -161,7 +161,7 @@ export async function fuzzNights({ seed, answers, rows = 250 }: NightsOptions): 
     for (let i = 0; i < 2; i++) failures.push(...(await spendNight({ world, clock }, true)));
     const actual = await readContents(world.url, ODD);
     // What an odd refusal turned into a reject isn't sent again.
-    failures.push(...findDifferences(...(await withoutRejected(world.rows, expected, actual))));
+    failures.push(...findDifferences(...(await withoutRejected(world, expected, actual))));
   } finally {
     await service.close();
     await world.close();

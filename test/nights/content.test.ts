@@ -222,15 +222,3 @@ testNights("what is no longer configured", {
     },
   ],
 });
-
-describe("cursor", () => {
-  test("in a configuration is accepted with one warning, and hides nothing", async () => {
-    const world = await openWorld({ input: "cursor: updated_at" });
-    await world.sql("ALTER TABLE crm.customers ADD updated_at timestamptz DEFAULT '2020-01-01'");
-    const first = await world.night({ edit: names("Ann", "Bob") });
-    expect(first.sent).toEqual({ enrich: ["Ann", "Bob"] });
-    expect(first.warnings.filter((warning) => warning.includes("cursor"))).toHaveLength(1);
-    const changed = await world.night({ edit: "UPDATE crm.customers SET name = 'Eve' WHERE id = 1" });
-    expect(changed.sent).toEqual({ enrich: ["Eve"] });
-  });
-});

@@ -20,15 +20,6 @@ testNights("validate_emails", {
       ends: "2 read, 1 duplicate, 1 sent, 1 matched",
     },
   ],
-  "sends an address that is new, whatever else changes": [
-    { config: validate(), edit: put(1, "Ann", { email: "a@x" }), sent: ["a@x"] },
-    { edit: put(1, "Eve", { email: "a@x", city: "Rome" }), ends: "1 read, 1 unchanged" },
-    {
-      edit: put(1, "Eve", { email: "a@x", work_email: "e@x" }),
-      sent: ["e@x"],
-      tables: { [listed]: ["1|0|a@x", "1|1|e@x"] },
-    },
-  ],
   "keeps the addresses of rows that left, and their answers": [
     { config: validate(), edit: put(1, "Ann", { email: "a@x" }), sent: ["a@x"] },
     {

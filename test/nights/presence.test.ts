@@ -35,15 +35,6 @@ testNights("is_present", {
   ],
 });
 
-testNights("a row that left", {
-  "and returns after its answer expired is sent": [
-    { config: refreshing, edit: names("Ann"), sent: ["Ann"] },
-    { edit: "DELETE FROM crm.customers" },
-    { days: 20, ends: "nothing" },
-    { edit: names("Ann"), sent: ["Ann"] },
-  ],
-});
-
 testNights("match_history", {
   "has one open interval of each answered row, and grows only when the match changes": [
     {

@@ -161,9 +161,14 @@ export function serve(
   return startServer(async (request, response, bytes) => {
     const url = new URL(request.url ?? "", "http://service");
     const endpoint = ENDPOINTS[url.pathname];
-    if (endpoint === undefined) return void response.writeHead(404).end("{}");
+    if (endpoint === undefined) return response.writeHead(404).end("{}");
     const parsed: unknown = JSON.parse(String(bytes));
-    await handle(endpoint, typeof parsed === "object" && parsed !== null ? { ...parsed } : {}, response, url);
+    return handle(
+      endpoint,
+      typeof parsed === "object" && parsed !== null ? { ...parsed } : {},
+      response,
+      url,
+    );
   });
 }
 
