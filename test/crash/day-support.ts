@@ -77,24 +77,17 @@ export interface Found {
   readonly text: string;
 }
 
-/** Door before the service that records what production sends and receives whole. */
-export interface Door {
-  readonly url: string;
-  readonly calls: readonly Call[];
-  readonly found: readonly Found[];
-  /** Round under way. */
-  round: number;
-}
+export type Door = Awaited<ReturnType<typeof openDoor>>;
 
 const fieldsOf = (value: unknown): Fields =>
   typeof value === "object" && value !== null ? { ...value } : {};
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
-/** Opens the door: production's key reaches one service, every other key the other. */
-export async function openDoor(production: string, others: string): Promise<Door> {
+/** Opens a door before the service that records what production sends and receives whole; other keys than its reach another service. */
+export async function openDoor(production: string, others: string) {
   const calls: Call[] = [];
   const found: Found[] = [];
-  const door = { url: "", calls, found, round: 0 };
+  const door = { url: "", calls, found, /** Round under way. */ round: 0 };
 
   function begin(request: IncomingMessage, bytes: Buffer): Call | null {
     if (request.method !== "POST" || request.headers["x-api-key"] !== PRODUCTION_KEY) return null;

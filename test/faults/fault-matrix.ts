@@ -25,20 +25,6 @@ export interface Disturbance {
   readonly before?: (world: World) => Promise<void>;
 }
 
-/** Result of a case. */
-export interface FaultReport {
-  /** Problems; empty if there are none. */
-  readonly defects: readonly string[];
-  /** Faults that hit a request, by name. */
-  readonly hits: Readonly<Record<string, number>>;
-  readonly requests: number;
-  /** Distinct records that the service received. */
-  readonly records: number;
-  /** Rows that are missing or differ from a run without faults. */
-  readonly lost: number;
-  readonly billedTwice: number;
-}
-
 const ROWS = 360;
 const PEOPLE = 3000;
 const SEED = 21;
@@ -132,7 +118,7 @@ async function runUndisturbed(disturbance: Disturbance): Promise<TableContents> 
 }
 
 /** Runs two nights with faults, then as many as necessary without; returns the problems at the end. */
-export async function disturb(disturbance: Disturbance): Promise<FaultReport> {
+export async function disturb(disturbance: Disturbance) {
   const { aftermath } = disturbance;
   const expected = await expectedFor(disturbance);
   const world = await startFaultyWorld();
@@ -166,9 +152,12 @@ export async function disturb(disturbance: Disturbance): Promise<FaultReport> {
   }
   return {
     defects: [...defects, ...differences],
+    /** Faults that hit a request, by name. */
     hits,
     requests,
+    /** Distinct records that the service received. */
     records: contents.distinct_records,
+    /** Rows that are missing or differ from a run without faults. */
     lost: differences.length,
     billedTwice: contents.billed_again,
   };

@@ -8,7 +8,7 @@ import { withoutRejected } from "../faults/rejected-rows.ts";
 import { findDifferences, MEMORY, readContents, type TableContents } from "../support/comparable-tables.ts";
 import { runSql } from "../support/run-sql.ts";
 import { daysToNoon } from "../support/held-day.ts";
-import { type FuzzedService, startFuzzedService } from "./fuzzed-service.ts";
+import { startFuzzedService } from "./fuzzed-service.ts";
 
 /** Expected ends of jobs under fuzz; any other one is a bug. */
 const KNOWN_ENDS: ReadonlySet<string> = new Set([
@@ -47,23 +47,6 @@ const JOBS: Readonly<Record<string, { readonly job: string; readonly table: stri
   "/v2/validate_emails": { job: "validate_customers", table: "email_validation" },
   "/v2/enrich": { job: "enrich_customers", table: "enrichment" },
 };
-
-/** Length and start of a fuzz run. */
-export interface NightsOptions {
-  readonly seed: number;
-  /** Number of answers to damage. */
-  readonly answers: number;
-  readonly rows?: number;
-}
-
-/** Result of the nights. */
-export interface NightsReport {
-  readonly nights: number;
-  readonly mutated: number;
-  readonly soundRecords: number;
-  readonly applied: ReadonlySet<string>;
-  readonly failures: readonly string[];
-}
 
 /** Rows of answers that depend only on a night's sound answers, given as `/path id`. */
 function decidedBy(
@@ -116,14 +99,14 @@ async function spendNight(
   }
 }
 
-async function startFuzzWorld(rows: number, seed: number): Promise<World> {
-  const world = await startWorld({ rows, people: 2000, seed, config: configOf(JOBS_TEXT) });
+async function startFuzzWorld(seed: number): Promise<World> {
+  const world = await startWorld({ rows: 250, people: 2000, seed, config: configOf(JOBS_TEXT) });
   await world.control("/clock", { days: daysToNoon() });
   return world;
 }
 
-async function undisturbed(rows: number, seed: number): Promise<TableContents> {
-  const world = await startFuzzWorld(rows, seed);
+async function undisturbed(seed: number): Promise<TableContents> {
+  const world = await startFuzzWorld(seed);
   await world.run();
   const contents = await readContents(world.url, ODD);
   await world.close();
@@ -134,12 +117,12 @@ async function undisturbed(rows: number, seed: number): Promise<TableContents> {
  * Runs the real jobs against a damaging service and a real warehouse, night after night, and sends every record each
  * night. After each night all soundly answered rows must be exact; after a final, sound night all rows.
  */
-export async function fuzzNights({ seed, answers, rows = 250 }: NightsOptions): Promise<NightsReport> {
-  const expected = await undisturbed(rows, seed);
-  const world = await startFuzzWorld(rows, seed);
+export async function fuzzNights({ seed, answers }: { readonly seed: number; readonly answers: number }) {
+  const expected = await undisturbed(seed);
+  const world = await startFuzzWorld(seed);
   // Makes minutes of waiting pass in a test.
   const clock = fastClock(400);
-  const service: FuzzedService = await startFuzzedService(world.sandbox.url, seed, clock);
+  const service = await startFuzzedService(world.sandbox.url, seed, clock);
   world.serviceUrl = service.url;
   const failures: string[] = [];
   let [nights, mutated, soundRecords] = [0, 0, 0];

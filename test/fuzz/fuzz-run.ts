@@ -9,28 +9,13 @@ export interface FuzzOptions {
   readonly seed: number;
   readonly answers: number;
   readonly maker: RowMaker;
-  /** Maximum number of failures before it stops. */
-  readonly maxFailures?: number;
-}
-
-/** Result of a run. */
-export interface FuzzReport {
-  readonly answers: number;
-  readonly records: number;
-  /** Failures, each with the arguments to reproduce it. */
-  readonly failures: readonly string[];
-  /** Number of uses of each mutation. */
-  readonly applied: ReadonlyMap<string, number>;
-  readonly slowestCpuMs: number;
-  readonly slowest: string;
-  readonly maxHeapBytes: number;
-  /** Heap in use at the end minus heap in use at the start. */
-  readonly keptHeapBytes: number;
 }
 
 /** Distinct real answers, the base of mutations. */
 const BATCHES = 40;
 const MAX_RECORDS = 6;
+/** Failures before it stops. */
+const MAX_FAILURES = 5;
 
 interface Case {
   readonly name: string;
@@ -53,7 +38,7 @@ function usedHeapBytes(): number {
 }
 
 /** Damages real answers one by one and looks each up; case `n` of a seed is always the same. */
-export async function fuzzLookups({ seed, maker, ...options }: FuzzOptions): Promise<FuzzReport> {
+export async function fuzzLookups({ seed, maker, ...options }: FuzzOptions) {
   const real = await askForAnswers(seed, BATCHES, MAX_RECORDS);
   const sound = await Promise.all(real.map((answer) => soundRows(answer, maker)));
   const failures: string[] = [];
@@ -72,7 +57,7 @@ export async function fuzzLookups({ seed, maker, ...options }: FuzzOptions): Pro
     return { name, answer, mutated, sound: sound[at] ?? new Map() };
   }
 
-  for (; answers < options.answers && failures.length < (options.maxFailures ?? 5); answers++) {
+  for (; answers < options.answers && failures.length < MAX_FAILURES; answers++) {
     const next = caseOf(answers);
     for (const name of next.mutated.mutations) applied.set(name, (applied.get(name) ?? 0) + 1);
     records += next.answer.records.length;
@@ -87,11 +72,14 @@ export async function fuzzLookups({ seed, maker, ...options }: FuzzOptions): Pro
   return {
     answers,
     records,
+    /** Each with the arguments to reproduce it. */
     failures,
+    /** Number of uses of each mutation. */
     applied,
     slowestCpuMs: slowest.cpuMs,
     slowest: slowest.name,
     maxHeapBytes,
+    /** Heap in use at the end minus heap in use at the start. */
     keptHeapBytes: usedHeapBytes() - before,
   };
 }

@@ -9,25 +9,6 @@ import { partsOf } from "./real-answers.ts";
 import { isSame, type Reading, readWhole } from "./reference-reading.ts";
 import { HARMLESS_REPLIES, REPLY_MUTATIONS } from "./reply-mutations.ts";
 
-/** Answers of the service since the last call. */
-export interface Served {
-  /** Records with only sound answers, at least one; as `/path id`. */
-  readonly sound: readonly string[];
-  readonly mutated: number;
-}
-
-/** Proxy in front of the sandbox that damages answers. */
-export interface FuzzedService {
-  readonly url: string;
-  /** Share of answers to damage from now on. */
-  rate: number;
-  /** Answers since the previous call of this method. */
-  take(): Served;
-  /** Names of all mutations applied so far. */
-  readonly applied: ReadonlySet<string>;
-  close(): Promise<void>;
-}
-
 /** Records per call: small batches make many answers of few records. */
 const MAX_RECORDS = 6;
 
@@ -55,12 +36,8 @@ function isShifted(reading: Reading | null, { completedAt }: AnswerParts, nowMs:
   return Math.abs(Date.parse(String(reading.completedAt)) - nowMs) < 3 * 31_557_600_000;
 }
 
-/** Starts the proxy in front of a sandbox; its answers have the given clock's time. */
-export async function startFuzzedService(
-  sandboxUrl: string,
-  seed: number,
-  clock: Pick<Clock, "now">,
-): Promise<FuzzedService> {
+/** Starts a proxy in front of a sandbox that damages answers; they have the given clock's time. */
+export async function startFuzzedService(sandboxUrl: string, seed: number, clock: Pick<Clock, "now">) {
   let sound = new Set<string>();
   let odd = new Set<string>();
   let mutated = 0;
@@ -134,13 +111,13 @@ export async function startFuzzedService(
   return {
     url,
     close,
-    get rate() {
-      return service.rate;
-    },
-    set rate(rate) {
+    /** Share of answers to damage from now on. */
+    set rate(rate: number) {
       service.rate = rate;
     },
+    /** Names of all mutations applied so far. */
     applied,
+    /** Records with only sound answers since the previous call, at least one, as `/path id`; and the number of damaged answers. */
     take() {
       const served = { sound: [...sound].filter((key) => !odd.has(key)), mutated };
       [sound, odd, mutated] = [new Set(), new Set(), 0];

@@ -24,13 +24,7 @@ export interface Reading {
   readonly isSure: boolean;
 }
 
-/** Keys by job and input, as jobs have to count their absence. */
-export interface Absences {
-  count(job: string, reading: Reading): void;
-  of(job: string): ReadonlyMap<string, Absence>;
-  /** Keys of erased rows aren't known any more. */
-  forget(keys: ReadonlySet<string>): void;
-}
+export type Absences = ReturnType<typeof createAbsences>;
 
 const PRESENT: Absence = { least: 0, most: 0, earliest: 0, latest: 0 };
 
@@ -56,11 +50,11 @@ function found(known: Absence | undefined, { isSure }: Reading): Absence {
   return known ? { ...known, least: Math.min(0, known.least) } : { ...PRESENT, least: -Infinity };
 }
 
-/** Starts without keys. */
-export function createAbsences(): Absences {
+/** Keys by job and input, as jobs have to count their absence; none at first. */
+export function createAbsences() {
   const jobs = new Map<string, { definition: string; readonly keys: Map<string, Absence> }>();
   return {
-    count(job, reading) {
+    count(job: string, reading: Reading): void {
       const { definition, present } = reading;
       const state = jobs.get(job) ?? { definition, keys: new Map<string, Absence>() };
       jobs.set(job, state);
@@ -74,8 +68,9 @@ export function createAbsences(): Absences {
         else if (known) state.keys.set(key, missed(known, reading));
       }
     },
-    of: (job) => jobs.get(job)?.keys ?? new Map(),
-    forget(keys) {
+    of: (job: string): ReadonlyMap<string, Absence> => jobs.get(job)?.keys ?? new Map(),
+    /** Keys of erased rows aren't known any more. */
+    forget(keys: ReadonlySet<string>): void {
       for (const state of jobs.values()) for (const key of keys) state.keys.delete(key);
     },
   };

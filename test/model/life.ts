@@ -9,19 +9,12 @@ export interface Death {
   readonly count: number;
 }
 
-/** A run that may die in the middle of this process: from then on it reaches neither Postgres nor the service. */
-export interface Life {
-  readonly isOver: boolean;
-  /** Resolves when the run dies. */
-  readonly end: Promise<void>;
-  /** Passes a step; dies there, or throws if it died before. */
-  pass(point: CrashPoint): void;
-}
+type Life = ReturnType<typeof createLife>;
 
 const lives = new AsyncLocalStorage<Life>();
 
-/** Starts a life. */
-export function createLife(death: Death | null): Life {
+/** A run that may die in the middle of this process: from then on it reaches neither Postgres nor the service. */
+export function createLife(death: Death | null) {
   let left = death?.count ?? 0;
   let isOver = false;
   const end = Promise.withResolvers<void>();
@@ -29,8 +22,10 @@ export function createLife(death: Death | null): Life {
     get isOver() {
       return isOver;
     },
+    /** Resolves when the run dies. */
     end: end.promise,
-    pass(point) {
+    /** Passes a step; dies there, or throws if it died before. */
+    pass(point: CrashPoint): void {
       if (!isOver && point === death?.point && --left === 0) {
         isOver = true;
         end.resolve();

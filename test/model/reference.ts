@@ -100,31 +100,7 @@ export interface Ages {
 
 export type Views = ReadonlyMap<string, View>;
 
-/** The rules of lookups over all contents and rows in memory. */
-export interface Reference {
-  day: number;
-  readonly erased: Set<string>;
-  /** Contents, by kind, that were rejected or not: a run died. */
-  readonly uncertain: Map<string, Set<string>>;
-  known(kind: string, content: string): Known | undefined;
-  /** Takes the answers of a call, unless newer ones are known. */
-  apply(call: Call, day: number): void;
-  reject(kind: string, content: string, serial: number): void;
-  /** A refused content that no row has may be forgotten. */
-  doubtUnwanted(kind: string, wanted: ReadonlySet<string>): void;
-  view(job: ModelJob, rows: readonly InputRow[]): Views;
-  /** Stores what a job read, or may have if its run died. */
-  settle(job: ModelJob, rows: readonly InputRow[], views: Views, isSure: boolean): void;
-  due(job: ModelJob, views: Views): Due;
-  /** Contents that a job doesn't send again. */
-  freshFor(job: ModelJob): ReadonlySet<string>;
-  stateOf(job: ModelJob): JobState | undefined;
-  /** Rows that were answered before the parameters or the mapping of a job changed, and that it would buy again. */
-  changed(job: ModelJob, views: Views): readonly Change[];
-  /** `--accept-parameters keep`. */
-  keep(job: ModelJob, changed: readonly Change[]): void;
-  accept(job: ModelJob): void;
-}
+export type Reference = ReturnType<typeof createReference>;
 
 export function kindOfJob({ type, returnFields }: ModelJob): string {
   return kindOf(type, returnFields);
@@ -176,8 +152,8 @@ function isUsable(job: ModelJob, row: InputRow, content: string): boolean {
   return job.type === "resolve" ? row.name !== null && emailsOf(row).length > 0 : content !== "{}";
 }
 
-/** Starts without answers. */
-export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Reference {
+/** Makes the rules of lookups over all contents and rows in memory, without answers. */
+export function createReference(ages: Ages, jobs: () => readonly ModelJob[]) {
   const answers = new Map<string, Map<string, Known>>();
   const states = new Map<string, JobState>();
   const of = (kind: string) =>
@@ -236,12 +212,14 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
     );
   }
 
-  const reference: Reference = {
+  const reference = {
     day: 0,
-    erased: new Set(),
-    uncertain: new Map(),
-    known: (kind, content) => of(kind).get(content),
-    apply({ kind, serial, requestId, answers: given }, day) {
+    erased: new Set<string>(),
+    /** Contents, by kind, that were rejected or not: a run died. */
+    uncertain: new Map<string, Set<string>>(),
+    known: (kind: string, content: string) => of(kind).get(content),
+    /** Takes the answers of a call, unless newer ones are known. */
+    apply({ kind, serial, requestId, answers: given }: Call, day: number): void {
       if (requestId === null) return;
       for (const [content, answer] of given) {
         const known = of(kind).get(content);
@@ -249,18 +227,19 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
         of(kind).set(content, { ...answer, requestId, serial, day, isRejected: false });
       }
     },
-    reject(kind, content, serial) {
+    reject(kind: string, content: string, serial: number): void {
       const none = { isMatch: false, pid: null, status: null, requestId: "", day: reference.day };
       of(kind).set(content, { ...none, serial, isRejected: true });
     },
-    doubtUnwanted(kind, wanted) {
+    /** A refused content that no row has may be forgotten. */
+    doubtUnwanted(kind: string, wanted: ReadonlySet<string>): void {
       for (const [content, { isRejected }] of of(kind)) {
         if (!isRejected || wanted.has(content)) continue;
         of(kind).delete(content);
         reference.uncertain.set(kind, (reference.uncertain.get(kind) ?? new Set()).add(content));
       }
     },
-    view(job, rows) {
+    view(job: ModelJob, rows: readonly InputRow[]): Views {
       const keyed = rows.filter(({ id }) => id !== null);
       if (job.type === "validate_emails") {
         // An address needs no key.
@@ -296,7 +275,8 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
         }),
       );
     },
-    settle(job, rows, views, isSure) {
+    /** Stores what a job read, or may have if its run died. */
+    settle(job: ModelJob, rows: readonly InputRow[], views: Views, isSure: boolean): void {
       const state = states.get(stateName(job));
       if (!state) return;
       const present = new Map(rows.map((row) => [String(row.id), row]));
@@ -313,7 +293,7 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
         else if (now) state.read.set(key, { seen: [...(before?.seen ?? []), now], isSure: false });
       }
     },
-    due(job, views) {
+    due(job: ModelJob, views: Views): Due {
       const kind = kindOfJob(job);
       const must = new Set<string>();
       const may = new Set<string>();
@@ -327,9 +307,12 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
       }
       return { must, may };
     },
-    freshFor: (job) => new Set([...of(kindOfJob(job)).keys()].filter((content) => isFresh(job, content))),
-    stateOf: (job) => states.get(stateName(job)),
-    changed(job, views) {
+    /** Contents that a job doesn't send again. */
+    freshFor: (job: ModelJob): ReadonlySet<string> =>
+      new Set([...of(kindOfJob(job)).keys()].filter((content) => isFresh(job, content))),
+    stateOf: (job: ModelJob) => states.get(stateName(job)),
+    /** Rows that were answered before the parameters or the mapping of a job changed, and that it would buy again. */
+    changed(job: ModelJob, views: Views): readonly Change[] {
       const state = states.get(stateName(job));
       if (!state || (state.kind === kindOfJob(job) && state.hasCity === hasCity(job))) return [];
       const doubted = reference.uncertain.get(kindOfJob(job)) ?? new Set();
@@ -345,7 +328,8 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
         return contents.flatMap((content) => formers.map((former): Change => ({ content, former, isSure })));
       });
     },
-    keep(job, changed) {
+    /** `--accept-parameters keep`. */
+    keep(job: ModelJob, changed: readonly Change[]): void {
       const state = states.get(stateName(job));
       const own = of(kindOfJob(job));
       const found = changed.flatMap(({ content, former }) => {
@@ -359,7 +343,7 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
         if (!kept || kept.serial < known.serial) own.set(content, known);
       }
     },
-    accept(job) {
+    accept(job: ModelJob): void {
       const accepted = { kind: kindOfJob(job), hasCity: hasCity(job) };
       const state = states.get(stateName(job)) ?? {
         ...accepted,

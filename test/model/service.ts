@@ -23,13 +23,6 @@ export interface Call {
   readonly answers: ReadonlyMap<string, Answer>;
 }
 
-/** Service that keeps a ledger and answers equal contents differently at times. */
-export interface ModelService {
-  readonly url: string;
-  readonly calls: readonly Call[];
-  close(): Promise<void>;
-}
-
 /** Records of a call; larger ones are refused, so that runs make several. */
 const MAX_RECORDS = 4;
 
@@ -98,8 +91,8 @@ export function isPoison(content: string): boolean {
   return content.includes("Poison");
 }
 
-/** Starts the service on a free port. Paths name run and job: `/v2/enrich?run=r&job=enrich`. */
-export async function startModelService(): Promise<ModelService> {
+/** Starts a service that keeps a ledger and answers equal contents differently at times. Paths name run and job: `/v2/enrich?run=r&job=enrich`. */
+export async function startModelService() {
   const calls: Call[] = [];
 
   /** Records a call; returns status and body of its response. */
@@ -145,5 +138,5 @@ export async function startModelService(): Promise<ModelService> {
     response.writeHead(status, { "content-type": "application/json" });
     response.end(JSON.stringify(text));
   });
-  return { ...server, calls };
+  return { ...server, calls: calls as readonly Call[] };
 }

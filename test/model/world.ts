@@ -12,7 +12,7 @@ import { openServices, requestOf } from "../nights/night.ts";
 import { passDays } from "../nights/pass-days.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import { createLife, type Death, live, mortalDb, mortalHttp } from "./life.ts";
-import { type ModelService, startModelService } from "./service.ts";
+import { startModelService } from "./service.ts";
 
 /** Options of a run. */
 export interface RunOptions {
@@ -31,29 +31,13 @@ export interface EndedRun {
   readonly warnings: readonly string[];
 }
 
-/** Database, service and configuration of a history. */
-export interface ModelWorld {
-  readonly service: ModelService;
-  /** Runs in this process; every run of one history has an ID of its own, unless given. */
-  run(options?: RunOptions): Promise<EndedRun>;
-  configure(text: string): Promise<void>;
-  sql(statements: string): Promise<void>;
-  rows<Row extends object>(query: string): Promise<readonly Row[]>;
-  passDays(days: number): Promise<void>;
-  /** Runs a command; returns its exit code and document. */
-  command(...args: readonly string[]): Promise<{ readonly code: number | null; readonly document: object }>;
-  /** Puts the received answers of dead runs aside, as if they were on another machine. Returns true if there were any. */
-  putSpoolAside(): Promise<boolean>;
-  /** Brings all of them back. */
-  bringSpoolsBack(): Promise<void>;
-  close(): Promise<void>;
-}
+export type ModelWorld = Awaited<ReturnType<typeof openModelWorld>>;
 
 /** Milliseconds in which the writes of a dead run to its disk end. */
 const LAST_WRITES_MS = 20;
 
-/** Opens a world with empty tables. */
-export async function openModelWorld(isKeyUnique: boolean): Promise<ModelWorld> {
+/** Opens database, service and configuration of a history, with empty tables. */
+export async function openModelWorld(isKeyUnique: boolean) {
   const database = await takeMigratedDatabase();
   const folder = await mkdtemp(join(inject("runFolder"), "model-"));
   const file = join(folder, "config.yaml");
@@ -105,28 +89,33 @@ export async function openModelWorld(isKeyUnique: boolean): Promise<ModelWorld> 
 
   return {
     service,
+    /** Runs in this process; every run of one history has an ID of its own, unless given. */
     run,
-    configure: (text) => writeFile(file, text),
-    async sql(statements) {
+    configure: (text: string) => writeFile(file, text),
+    async sql(statements: string): Promise<void> {
       await client.query(statements);
     },
-    rows: async (query) => (await client.query(query)).rows,
-    passDays: (days) => passDays(client, days),
-    command: (...args) => runHereJson(args, { cwd: folder, env }),
-    async putSpoolAside() {
+    rows: async <Row extends object>(query: string): Promise<readonly Row[]> =>
+      (await client.query<Row>(query)).rows,
+    passDays: (days: number) => passDays(client, days),
+    /** Runs a command; returns its exit code and document. */
+    command: (...args: readonly string[]) => runHereJson(args, { cwd: folder, env }),
+    /** Puts the received answers of dead runs aside, as if they were on another machine. Returns true if there were any. */
+    async putSpoolAside(): Promise<boolean> {
       const files = await readdir(spool, { recursive: true }).catch(() => []);
       if (!files.some((name) => name.includes("."))) return false;
       await rename(spool, join(folder, `aside-${(asides += 1)}`));
       return true;
     },
-    async bringSpoolsBack() {
+    /** Brings all of them back. */
+    async bringSpoolsBack(): Promise<void> {
       for (; asides > 0; asides -= 1) {
         const aside = join(folder, `aside-${asides}`);
         await cp(aside, spool, { recursive: true, force: false });
         await rm(aside, { recursive: true });
       }
     },
-    async close() {
+    async close(): Promise<void> {
       await client.end();
       await shared.close();
       await service.close();

@@ -20,7 +20,7 @@ import type { Db } from "../../src/load/db/db.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import { routeTo } from "../support/pgbouncer.ts";
 import { passDays } from "./pass-days.ts";
-import { type Received, type Script, type ScriptedService, startService } from "./scripted-service.ts";
+import { type Received, type Script, startService } from "./scripted-service.ts";
 
 /** Parts of a configuration; each is a whole section, as flow YAML. */
 export interface Parts {
@@ -67,26 +67,7 @@ export interface Night {
   readonly warnings: readonly string[];
 }
 
-/** Database, input tables, service and configuration of successive nights. */
-export interface World {
-  night(options?: NightOptions): Promise<Night>;
-  /** Runs several shards of a run at once or one after the other; sums what they sent. */
-  nightOfShards(count: number, options?: NightOptions & { readonly isParallel?: boolean }): Promise<Night[]>;
-  /** Runs the jobs while a night is under way. */
-  runBeside(flags?: Partial<RunRequest>): Promise<Night>;
-  /** Rows of a query as lines, values separated by `|` and null empty, sorted. The schemas are in the search path. */
-  lines(sql: string): Promise<readonly string[]>;
-  /** Replaces the configuration. */
-  configure(config: Parts): Promise<void>;
-  /** Runs statements. */
-  sql(statements: string): Promise<void>;
-  /** Runs a command of the program, such as `erase`; returns its document. Fails on another exit code (0 by default). */
-  command(args: readonly string[], exitCode?: number): Promise<Readonly<Record<string, unknown>>>;
-  readonly service: ScriptedService;
-  readonly url: string;
-  /** Folder with the configuration and the received answers. */
-  readonly folder: string;
-}
+export type World = Awaited<ReturnType<typeof openWorld>>;
 
 const CUSTOMERS = `{ table: crm.customers, key: id,
     fields: { full_name: name, emails: [email, work_email], phones: [phone], city: city }`;
@@ -161,10 +142,10 @@ export function requestOf(runId: string, flags: Partial<RunRequest> = {}): RunRe
 }
 
 /**
- * Opens a world with a migrated database and an empty table of customers; closed at the end of the test.
+ * Opens the migrated database, empty table of customers, service and configuration of successive nights; closed at the end of the test.
  * @param given database that has the table already
  */
-export async function openWorld(config: Parts = {}, given?: TestDatabase): Promise<World> {
+export async function openWorld(config: Parts = {}, given?: TestDatabase) {
   const database = given ?? (await takeMigratedDatabase());
   const folder = await mkdtemp(join(inject("runFolder"), "nights-"));
   const service = await startService();
@@ -228,18 +209,24 @@ export async function openWorld(config: Parts = {}, given?: TestDatabase): Promi
     if (child.signalCode !== "SIGKILL") throw new Error(`the run never reached ${point}: ${stdout}`);
   }
 
-  const world: World = {
+  await writeFile(file, configText(config));
+  return {
     service,
     url: database.url,
+    /** Folder with the configuration and the received answers. */
     folder,
-    async night(options = {}) {
+    async night(options: NightOptions = {}): Promise<Night> {
       await begin(options);
       const warnings: string[] = [];
       if (options.kill === undefined) return end(await run(options, warnings), warnings);
       await runKilled(options.kill, options.flags ?? {});
       return end(null, warnings);
     },
-    async nightOfShards(count, { isParallel = false, ...options } = {}) {
+    /** Runs several shards of a run at once or one after the other; sums what they sent. */
+    async nightOfShards(
+      count: number,
+      { isParallel = false, ...options }: NightOptions & { readonly isParallel?: boolean } = {},
+    ): Promise<Night[]> {
       await begin(options);
       const nights: Night[] = [];
       const runId = `night-${(runs += 1)}`;
@@ -253,27 +240,29 @@ export async function openWorld(config: Parts = {}, given?: TestDatabase): Promi
       else for (const index of indexes) await one(index);
       return nights;
     },
-    async runBeside(flags = {}) {
+    /** Runs the jobs while a night is under way. */
+    async runBeside(flags: Partial<RunRequest> = {}): Promise<Night> {
       const warnings: string[] = [];
       return end(await run({ flags }, warnings), warnings);
     },
-    async lines(sql) {
+    /** Rows of a query as lines, values separated by `|` and null empty, sorted. The schemas are in the search path. */
+    async lines(sql: string): Promise<readonly string[]> {
       const { rows } = await client.query<(string | null)[]>({ text: sql, rowMode: "array" });
       return rows.map((row) => row.map((value) => value ?? "").join("|")).toSorted();
     },
-    configure: (parts) => writeFile(file, configText(parts)),
-    async sql(statements) {
+    /** Replaces the configuration. */
+    configure: (parts: Parts) => writeFile(file, configText(parts)),
+    async sql(statements: string): Promise<void> {
       await client.query(statements);
     },
-    async command(args, exitCode = 0) {
+    /** Runs a command of the program, such as `erase`; returns its document. Fails on another exit code. */
+    async command(args: readonly string[], exitCode = 0): Promise<Readonly<Record<string, unknown>>> {
       const { code, document } = await runHereJson(args, { cwd: folder, env });
       if (code !== exitCode)
         throw new Error(`${args.join(" ")} ended with exit code ${code}: ${JSON.stringify(document)}`);
       return document;
     },
   };
-  await writeFile(file, configText(config));
-  return world;
 }
 
 /** Counters of input rows, in the order of the law, then of outcomes. */

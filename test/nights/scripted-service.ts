@@ -52,19 +52,7 @@ export type Result = Readonly<Record<string, unknown>>;
 /** Records by endpoint, sorted; endpoints without any are absent. */
 export type Received = Readonly<Partial<Record<Endpoint, readonly string[]>>>;
 
-/** HTTP service that answers by the content of each record. */
-export interface ScriptedService {
-  readonly url: string;
-  /** Starts a night: forgets what was received, and follows another script. */
-  begin(script: Script): void;
-  /** Contents received since `begin`, with repetitions. */
-  received(): Received;
-  /** Contents billed since `begin`, with repetitions. */
-  billed(): Received;
-  /** Requests since `begin`. */
-  readonly calls: readonly Call[];
-  close(): Promise<void>;
-}
+export type ScriptedService = Awaited<ReturnType<typeof startService>>;
 
 const ENDPOINTS: Readonly<Record<string, Endpoint>> = {
   "/v1/resolve": "resolve",
@@ -172,8 +160,8 @@ export function serve(
   });
 }
 
-/** Starts the service on a free port. */
-export async function startService(): Promise<ScriptedService> {
+/** Starts a service that answers by the content of each record. */
+export async function startService() {
   let script: Script = {};
   let answers = 0;
   const calls: Call[] = [];
@@ -236,13 +224,17 @@ export async function startService(): Promise<ScriptedService> {
   });
   return {
     ...server,
-    begin(next) {
+    /** Starts a night: forgets what was received, and follows another script. */
+    begin(next: Script): void {
       script = next;
       calls.length = 0;
       billed.length = 0;
     },
+    /** Contents received since `begin`, with repetitions. */
     received: () => countedBy(calls),
+    /** Contents billed since `begin`, with repetitions. */
     billed: () => countedBy(billed),
-    calls,
+    /** Requests since `begin`. */
+    calls: calls as readonly Call[],
   };
 }

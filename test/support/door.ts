@@ -2,22 +2,8 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** A TCP proxy in front of the database that can be shut. */
-export interface Door {
-  readonly url: string;
-  /** Number of cuts between a COMMIT and its reply. */
-  cuts(): number;
-  /** Cuts the next connection that commits, after the server's COMMIT and before its reply. */
-  cutAtCommit(): void;
-  open(): void;
-  /** Stops forwarding on open connections without closing them; new ones work. */
-  silence(): void;
-  /** Cuts open connections and refuses new ones. */
-  shut(): void;
-}
-
 /**
- * Starts a proxy, open or shut. With `cutsAtCommit` it cuts one connection after the server's COMMIT and before
+ * Starts a TCP proxy in front of the database, open or shut. With `cutsAtCommit` it cuts one connection after the server's COMMIT and before
  * its reply.
  */
 export async function openDoor(
@@ -28,7 +14,7 @@ export async function openDoor(
     /** Hook of a concurrent test's own context. */
     readonly after?: typeof onTestFinished;
   },
-): Promise<Door> {
+) {
   const target = new URL(databaseUrl);
   const state = { cuts: 0, isOpen: options.isOpen, cutsNext: options.cutsAtCommit === true };
   const sockets = new Set<Socket>();
@@ -84,16 +70,20 @@ export async function openDoor(
   url.port = String(typeof address === "object" ? address?.port : "");
   return {
     url: url.href,
+    /** Number of cuts between a COMMIT and its reply. */
     cuts: () => state.cuts,
+    /** Cuts the next connection that commits, after the server's COMMIT and before its reply. */
     cutAtCommit: () => {
       state.cutsNext = true;
     },
     open: () => {
       state.isOpen = true;
     },
+    /** Stops forwarding on open connections without closing them; new ones work. */
     silence: () => {
       for (const socket of sockets) silent.add(socket);
     },
+    /** Cuts open connections and refuses new ones. */
     shut() {
       state.isOpen = false;
       cutAll();

@@ -15,23 +15,7 @@ export interface JobFailure {
   readonly message: string;
 }
 
-/** A proxy in front of the emulator that injects failures. */
-export interface RequestDoor {
-  readonly url: string;
-  /** Method and path of all requests so far. */
-  readonly seen: readonly string[];
-  /** Ids of failed jobs. */
-  readonly failed: readonly string[];
-  /** Runs `action` at the request with this number (0 is the next one); the client gets no response. */
-  interrupt(at: number, moment: Moment, action: () => void): void;
-  /** Breaks the connection at the next request that matches (method and path). */
-  break(request: RegExp, moment: Moment): void;
-  /** Makes jobs fail, in one way at a time. */
-  failJobs(failure: JobFailure): void;
-  /** Breaks every connection until {@link RequestDoor.comeUp}. */
-  goDown(): void;
-  comeUp(): void;
-}
+export type RequestDoor = Awaited<ReturnType<typeof openRequestDoor>>;
 
 interface Interruption {
   readonly isMeant: (text: string, index: number) => boolean;
@@ -41,8 +25,8 @@ interface Interruption {
 
 const STATUS: Readonly<Record<string, number>> = { backendError: 503, rateLimitExceeded: 403 };
 
-/** Opens a proxy to `target`. Forwarded requests are completed even if the client disconnects. */
-export async function openRequestDoor(target: string): Promise<RequestDoor> {
+/** Opens a proxy to `target` that injects failures. Forwarded requests are completed even if the client disconnects. */
+export async function openRequestDoor(target: string) {
   const { hostname, port } = new URL(target);
   const seen: string[] = [];
   const failed: string[] = [];
@@ -147,18 +131,24 @@ export async function openRequestDoor(target: string): Promise<RequestDoor> {
   }
   return {
     url: ownUrl(),
-    seen,
-    failed,
-    interrupt(at, moment, action) {
+    /** Method and path of all requests so far. */
+    seen: seen as readonly string[],
+    /** Ids of failed jobs. */
+    failed: failed as readonly string[],
+    /** Runs `action` at the request with this number (0 is the next one); the client gets no response. */
+    interrupt(at: number, moment: Moment, action: () => void): void {
       const wanted = seen.length + at;
       interruption = { isMeant: (_, index) => index === wanted, moment, action };
     },
-    break(request, moment) {
+    /** Breaks the connection at the next request that matches (method and path). */
+    break(request: RegExp, moment: Moment): void {
       interruption = { isMeant: (text) => request.test(text), moment, action: () => {} };
     },
-    failJobs(wanted) {
+    /** Makes jobs fail, in one way at a time. */
+    failJobs(wanted: JobFailure): void {
       failure = wanted;
     },
+      /** Breaks every connection until `comeUp`. */
     goDown() {
       isDown = true;
     },
