@@ -16,7 +16,7 @@ import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import { runSql } from "../support/run-sql.ts";
 import { openStoppableDatabase, type StoppableDatabase } from "../support/stoppable-database.ts";
 import { controlSandbox } from "../support/sandbox-control.ts";
-import { JOBS, recordsInDoubt } from "./kill-support.ts";
+import { recordsInDoubt } from "./kill-support.ts";
 
 /** Row of the input. */
 export interface CustomerRow {
@@ -442,7 +442,7 @@ async function readUndisturbed(day: Day, { pids }: Erased): Promise<Published> {
   const database = await takeMigratedDatabase();
   try {
     await createInput(database.url, presentRows(day, { copies: true }));
-    const cwd = await makeFolder({ "config.yaml": configText({ baseUrl: day.door.url, jobs: JOBS }) });
+    const cwd = await makeFolder({ "config.yaml": configText({ baseUrl: day.door.url }) });
     const env = { WAREHOUSE_URL: database.url, PERSON_SERVICE_API_KEY: "undisturbed-key" };
     const { code, stdout } = await runHereJson(["run", "--yes"], { cwd, env });
     if (code !== 0) throw new Error(`the undisturbed run ended with ${code}: ${stdout}`);

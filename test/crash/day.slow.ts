@@ -33,7 +33,7 @@ import {
   startOwnDatabase,
   type Totals,
 } from "./day-support.ts";
-import { JOBS, RUN } from "./kill-support.ts";
+import { RUN } from "./kill-support.ts";
 
 const FIRST_SEED = testSeed(1);
 const SEEDS = Array.from({ length: sized(1, 6) }, (_, i) => FIRST_SEED + i);
@@ -198,7 +198,7 @@ async function arrange(day: Simulation, faults: readonly string[], budget: numbe
     ...(budget === null ? [] : [`budgets: { enrich: { per_day: ${budget} } }\n`]),
   ];
   const service = `  concurrency: ${CONCURRENCY}\n`;
-  const text = configText({ baseUrl: day.door.url, service, jobs: JOBS + more.join("") });
+  const text = configText({ baseUrl: day.door.url, service }) + more.join("");
   await writeFile(join(day.setting.cwd, "config.yaml"), text);
 }
 

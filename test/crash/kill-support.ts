@@ -18,13 +18,6 @@ import { controlSandbox } from "../support/sandbox-control.ts";
 /** Rows of the input: several calls for each job. */
 const ROWS = 1300;
 
-/** The jobs as users have them, with small batches by way of the service's own limits. */
-export const JOBS = `jobs:
-  resolve_customers: { type: resolve, input: customers }
-  validate_customers: { type: validate_emails, input: customers }
-  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, valid_emails_from: validate_customers }
-`;
-
 /** Outcome of the kills of a suite. */
 export interface Totals {
   kills: number;
@@ -65,7 +58,7 @@ export async function prepareCase(sandbox: string, warehouse?: Setting): Promise
   await resetSandbox(sandbox);
   const setting = warehouse ?? (await makeSetting());
   await createCustomers(setting.url, ROWS);
-  const config = configText({ baseUrl: sandbox, service: "  concurrency: 4\n", jobs: JOBS });
+  const config = configText({ baseUrl: sandbox, service: "  concurrency: 4\n" });
   await writeFile(join(setting.cwd, "config.yaml"), config);
   return setting;
 }

@@ -148,7 +148,7 @@ export async function openRequestDoor(target: string) {
     failJobs(wanted: JobFailure): void {
       failure = wanted;
     },
-      /** Breaks every connection until `comeUp`. */
+    /** Breaks every connection until `comeUp`. */
     goDown() {
       isDown = true;
     },
