@@ -1,9 +1,7 @@
-import { writeFileSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { publishDestination } from "../src/jobs/publish/publish-destination.ts";
-import { openWarehouse } from "../src/load/open.ts";
 import { silentLog } from "../src/log.ts";
 import { batchBytes, bytesText, priceOf } from "../src/publish/bigquery/cost.ts";
 import {
@@ -13,9 +11,9 @@ import {
   type StagedFiles,
 } from "../src/publish/destination.ts";
 import type { ColumnType } from "../src/schemas/field.ts";
-import { launcher } from "./enrich-job.ts";
+import { environmentOf, launcher, writeConfig } from "./enrich-job.ts";
 import { measure } from "./measured-process.ts";
-import { setStage } from "./stage.ts";
+import { openNamed, setStage } from "./stage.ts";
 
 /**
  * Bytes that publications to BigQuery bill, from the sizes of one night: BigQuery's own count of each value, and the compressed files.
@@ -51,12 +49,7 @@ interface TableSize {
 }
 
 const stage = await setStage(ROWS);
-const db = openWarehouse({
-  url: stage.databaseUrl,
-  schema: "bench",
-  opsSchema: "bench_ops",
-  stateSchema: "bench_state",
-});
+const db = openNamed(stage.databaseUrl, "bench");
 try {
   await runNight();
   const catalog = catalogOf(null);
@@ -72,25 +65,12 @@ try {
 
 /** Runs the real program once over all rows. */
 async function runNight(): Promise<void> {
-  const config = join(stage.folder, "config.yaml");
-  writeFileSync(
-    config,
-    `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}" }
-warehouse: { url: "\${BENCH_URL}", type: postgres, schema: bench, ops_schema: bench_ops, state_schema: bench_state }
-data_dir: ${join(stage.folder, "data")}
-inputs:
-  customers:
-    table: crm.customers
-    key: id
-    fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone], address_line_1: street,
-              city: city, state: state, zipcode: zip, linkedin_url: linkedin }
-jobs:
-  resolve_customers: { type: resolve, input: customers }
-  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers }
-`,
-  );
-  const env = { ...process.env, BENCH_KEY: "bench", BENCH_URL: stage.databaseUrl };
-  await measure(launcher, ["--config", config, "--json", "--log-level", "warn", "run", "--yes"], env);
+  const config = writeConfig(stage, "bench", {
+    jobs: `resolve_customers: { type: resolve, input: customers }
+  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers }`,
+  });
+  const args = ["--config", config, "--json", "--log-level", "warn", "run", "--yes"];
+  await measure(launcher, args, environmentOf(stage));
 }
 
 /** SQL expression for the bytes of some columns of a row. */

@@ -27,6 +27,8 @@ interface JobSettings {
   readonly service?: string;
   /** Fields of the input and their columns, in YAML. */
   readonly fields?: string;
+  /** Jobs, in YAML; one of the type by default. */
+  readonly jobs?: string;
 }
 
 const ALL_FIELDS = `first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone],
@@ -40,6 +42,7 @@ export function environmentOf(stage: Stage): NodeJS.ProcessEnv {
 /** Writes the configuration of a job, by default an enrich job with all fields; returns its path. */
 export function writeConfig(stage: Stage, schema: string, settings: JobSettings = {}): string {
   const { type = "enrich", service = `concurrency: ${CALLS_IN_FLIGHT}`, fields = ALL_FIELDS } = settings;
+  const { jobs = `${type}_customers: { type: ${type}, input: customers }` } = settings;
   const file = join(stage.folder, `${schema}.yaml`);
   writeFileSync(
     file,
@@ -52,7 +55,7 @@ inputs:
     key: id
     fields: { ${fields} }
 jobs:
-  ${type}_customers: { type: ${type}, input: customers }
+  ${jobs}
 `,
   );
   return file;

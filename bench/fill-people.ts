@@ -1,6 +1,9 @@
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Client } from "pg";
+import { openEmbedded } from "../src/load/embedded/open.ts";
+import { silentLog } from "../src/log.ts";
+import { makeServerFolder } from "./stage.ts";
 import { runCounters } from "../src/schemas/ops.ts";
 import { type SchemaNames, tableText } from "../src/load/db/names.ts";
 
@@ -229,6 +232,21 @@ export async function fillPeople(client: Client, names: SchemaNames, people: num
     await client.query(`VACUUM (ANALYZE) ${name}`);
   }
   return rows;
+}
+
+/** Opens the Postgres of PERSON_ETL_BENCH_POSTGRES_URL, or an embedded one in a folder that `close` removes. */
+export async function openServer() {
+  const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
+  const folder = makeServerFolder();
+  const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
+  return {
+    folder,
+    url: given ?? embedded?.connectionString ?? "",
+    async close() {
+      await embedded?.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
 }
 
 /** Writes the configuration of a filled warehouse at `BENCH_URL`, with more sections; returns its path. */

@@ -3,7 +3,6 @@ import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
 import { Client } from "pg";
 import { publishDestination } from "../src/jobs/publish/publish-destination.ts";
-import { openEmbedded } from "../src/load/embedded/open.ts";
 import { tableText } from "../src/load/db/names.ts";
 import { openWarehouse } from "../src/load/open.ts";
 import { silentLog } from "../src/log.ts";
@@ -11,9 +10,9 @@ import { catalogOf, type Destination, type Position, type StagedFiles } from "..
 import { duckTypes } from "../src/publish/duckdb/statements.ts";
 import { launcher } from "./enrich-job.ts";
 import { median } from "./figures.ts";
-import { fillPeople, writeFilledConfig } from "./fill-people.ts";
+import { fillPeople, openServer, writeFilledConfig } from "./fill-people.ts";
 import { type Measured, measure } from "./measured-process.ts";
-import { dropSchemas, makeServerFolder } from "./stage.ts";
+import { dropSchemas } from "./stage.ts";
 
 /**
  * Publishes many people to a new DuckDB file by the real command line, and loads the same files by DuckDB alone; then again with
@@ -30,10 +29,8 @@ const PEOPLE = Number(values.people);
 const NAMES = { data: "bench", ops: "bench_ops", state: "bench_state" };
 const floor = new URL("floor-duckdb.ts", import.meta.url).pathname;
 
-const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
-const folder = makeServerFolder();
-const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
-const url = given ?? embedded?.connectionString ?? "";
+const server = await openServer();
+const { url, folder } = server;
 const db = openWarehouse({ url, schema: NAMES.data, opsSchema: NAMES.ops, stateSchema: NAMES.state });
 const env = { ...process.env, BENCH_URL: url };
 
@@ -169,6 +166,5 @@ try {
   );
 } finally {
   await db.close();
-  await embedded?.close();
-  rmSync(folder, { recursive: true, force: true });
+  await server.close();
 }

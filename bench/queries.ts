@@ -1,18 +1,14 @@
 import { spawn } from "node:child_process";
-import { rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { Client } from "pg";
 import { docQueries } from "../scripts/doc-queries.ts";
-import { openEmbedded } from "../src/load/embedded/open.ts";
-import { silentLog } from "../src/log.ts";
 import { openWarehouse } from "../test/support/bound-load.ts";
 import { launcher } from "./enrich-job.ts";
 import { median } from "./figures.ts";
-import { fillPeople, writeFilledConfig } from "./fill-people.ts";
+import { fillPeople, openServer, writeFilledConfig } from "./fill-people.ts";
 import { measure } from "./measured-process.ts";
-import { makeServerFolder } from "./stage.ts";
 
 /**
  * Times the queries of docs/model-your-data.md, as they stand there, `status`, and the page, on a warehouse of many people.
@@ -39,7 +35,7 @@ async function timeQueries(url: string, people: number): Promise<void> {
   await warehouse.migrate();
   await warehouse.close();
   process.env["BENCH_URL"] = url;
-  const config = writeFilledConfig(folder, NAMES);
+  const config = writeFilledConfig(server.folder, NAMES);
   await measure(launcher, statusOf(config)); // Fills the compile cache.
   say(`${(await timeStatus(config)).toFixed(1).padStart(11)} ms  status, whole process, before`);
   const client = new Client({ connectionString: url });
@@ -119,12 +115,9 @@ async function timePage(config: string): Promise<readonly (readonly [what: strin
   }
 }
 
-const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
-const folder = makeServerFolder();
-const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
+const server = await openServer();
 try {
-  await timeQueries(given ?? embedded?.connectionString ?? "", Number(values.people));
+  await timeQueries(server.url, Number(values.people));
 } finally {
-  await embedded?.close();
-  rmSync(folder, { recursive: true, force: true });
+  await server.close();
 }

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { Client } from "pg";
+import { runSql } from "../test/support/run-sql.ts";
+import { controlSandbox } from "../test/support/sandbox-control.ts";
 import { environmentOf, launcher, writeConfig } from "./enrich-job.ts";
 import { measure } from "./measured-process.ts";
 import { dropSchemas, setStage, type Stage } from "./stage.ts";
@@ -45,24 +46,14 @@ interface Call {
   readonly status: number;
 }
 
-async function control(stage: Stage, path: string, body: object): Promise<void> {
-  const response = await fetch(`${stage.serviceUrl}/_sandbox/${path}`, {
-    method: "POST",
-    body: JSON.stringify(body),
-  });
-  if (!response.ok) throw new Error(await response.text());
-}
-
-const setFaults = (stage: Stage, faults: string) => control(stage, "faults", { faults });
+const setFaults = (stage: Stage, faults: string) => controlSandbox(stage.serviceUrl, "/faults", { faults });
 const fewRecords = `413=${MOST_RECORDS}`;
 
 async function readCalls(stage: Stage): Promise<readonly Call[]> {
-  const client = new Client({ connectionString: stage.databaseUrl });
-  await client.connect();
-  const { rows } = await client.query<{ at: string; ms: string; status: string }>(
+  const rows = await runSql(
+    stage.databaseUrl,
     `SELECT extract(epoch FROM started_at) * 1000 AS at, milliseconds AS ms, http_status AS status FROM ${NAME}_ops.api_call ORDER BY started_at`,
   );
-  await client.end();
   return rows.map(({ at, ms, status }) => ({
     startedAtMs: Number(at),
     endedAtMs: Number(at) + Number(ms),
@@ -73,7 +64,8 @@ async function readCalls(stage: Stage): Promise<readonly Call[]> {
 /** Runs the job over the rows that R requests per second take some seconds for. */
 async function runJob(stage: Stage, service: Service, seconds: number) {
   await dropSchemas(stage.databaseUrl, NAME);
-  await control(stage, "rate", { requests_per_second: service.rate, retry_after: service.retryAfter });
+  const limit = { requests_per_second: service.rate, retry_after: service.retryAfter };
+  await controlSandbox(stage.serviceUrl, "/rate", limit);
   const config = writeConfig(stage, NAME, {
     service: `concurrency: 32${service.isConfigured ? `, requests_per_second: ${service.rate}` : ""}`,
     fields: "first_name: first_name, last_name: last_name, emails: [email, work_email]",

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { controlSandbox, livingAt } from "../test/support/sandbox-control.ts";
+import { checkout, environmentOf, writeConfig } from "./enrich-job.ts";
 import { type Measured, measure } from "./measured-process.ts";
 import { dropSchemas, exportTables, makeFloorTables, type Stage, setStage } from "./stage.ts";
 
@@ -18,7 +19,6 @@ const { values } = parseArgs({
     rounds: { type: "string", default: "1" },
   },
 });
-const root = new URL("..", import.meta.url).pathname;
 const SEGMENT = "11111111-1111-4111-8111-111111111111";
 const NAME = "bench_segment";
 const FLOOR = "bench_segment_floor";
@@ -28,30 +28,6 @@ function say(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
-async function control(stage: Stage, path: string, body: object): Promise<unknown> {
-  const response = await fetch(`${stage.serviceUrl}/_sandbox${path}`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(body),
-  });
-  return response.json();
-}
-
-function writeConfig(stage: Stage): string {
-  const file = join(stage.folder, "segments.yaml");
-  writeFileSync(
-    file,
-    `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}" }
-warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${NAME}, ops_schema: ${NAME}_ops, state_schema: ${NAME}_state }
-data_dir: ${join(stage.folder, "data")}
-inputs: {}
-jobs:
-  members: { type: segment_members, segments: [{ id: ${SEGMENT} }] }
-`,
-  );
-  return file;
-}
-
 interface Run extends Measured {
   readonly requests: number;
   readonly jobSeconds: number;
@@ -59,9 +35,8 @@ interface Run extends Measured {
 }
 
 async function run(stage: Stage, config: string, ...args: string[]): Promise<Run> {
-  const env = { ...process.env, BENCH_KEY: "bench", BENCH_URL: stage.databaseUrl };
   const flags = ["--config", config, "--json", "--log-level", "warn", "run", ...args];
-  const measured = await measure(join(root, "bin/person-etl"), flags, env);
+  const measured = await measure(checkout, flags, environmentOf(stage));
   const { jobs } = JSON.parse(measured.stdout) as {
     jobs: { requests: number; seconds: number; rows_written: number }[];
   };
@@ -91,7 +66,7 @@ async function copyFloor(stage: Stage): Promise<number> {
   );
   writeFileSync(list, JSON.stringify(files));
   const copied = await measure(process.execPath, [
-    join(root, "bench/floor-copy.ts"),
+    new URL("floor-copy.ts", import.meta.url).pathname,
     stage.databaseUrl,
     list,
     "1",
@@ -104,11 +79,13 @@ const stage = await setStage(1, ["--no-contents", "--no-gzip"]);
 try {
   const members = Number(values.members);
   const batch = Math.ceil(members / Number(values.moments));
-  await control(stage, "/segments", { segment_id: SEGMENT, name: "large", members, batch });
+  await controlSandbox(stage.serviceUrl, "/segments", { segment_id: SEGMENT, name: "large", members, batch });
   say(`${members} members, ${values.moments} moments`);
   for (let round = 0; round < Number(values.rounds); round++) {
     await dropSchemas(stage.databaseUrl, NAME);
-    const config = writeConfig(stage);
+    const config = writeConfig(stage, NAME, {
+      jobs: `members: { type: segment_members, segments: [{ id: ${SEGMENT} }] }`,
+    });
     const first = await run(stage, config);
     line("first sync", first);
     const floor = await copyFloor(stage);
@@ -117,14 +94,12 @@ try {
     );
     line("quiet check", await run(stage, config));
     line("whole reading", await run(stage, config, "--full-refresh"));
-    const response = await fetch(`${stage.serviceUrl}/_sandbox/segments/${SEGMENT}/members?limit=${members}`);
-    const ever = (await response.json()) as { members: { service_pid: string; is_member: boolean }[] };
-    const living = ever.members.filter(({ is_member }) => is_member).map(({ service_pid: pid }) => pid);
+    const living = await livingAt(stage.serviceUrl, SEGMENT);
     const changes = Math.ceil(members / 2000);
     const remove = living.filter((_, i) => i % Math.floor(living.length / changes) === 7).slice(0, changes);
-    await control(stage, "/members", { segment_id: SEGMENT, remove });
+    await controlSandbox(stage.serviceUrl, "/members", { segment_id: SEGMENT, remove });
     line("0.05 % removed", await run(stage, config));
-    await control(stage, "/members", { segment_id: SEGMENT, add: remove });
+    await controlSandbox(stage.serviceUrl, "/members", { segment_id: SEGMENT, add: remove });
     line("0.05 % added again", await run(stage, config));
   }
 } finally {

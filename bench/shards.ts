@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { controlSandbox } from "../test/support/sandbox-control.ts";
 import { environmentOf, launcher, writeConfig } from "./enrich-job.ts";
 import { measure } from "./measured-process.ts";
 import { dropSchemas, type Stage, setStage } from "./stage.ts";
@@ -51,14 +52,12 @@ async function runShards(stage: Stage, processes: number) {
 }
 
 /** Records that a round's processes sent more than once; resets the sandbox's counts. */
-async function countRepeats(stage: Stage): Promise<number> {
-  const ledger = await (await fetch(`${stage.serviceUrl}/_sandbox/ledger`)).json();
-  await fetch(`${stage.serviceUrl}/_sandbox/reset`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: "{}",
-  });
-  return (ledger as { contents: { received_more_than_once: number } }).contents.received_more_than_once;
+async function countRepeats({ serviceUrl }: Stage): Promise<number> {
+  const { contents } = await controlSandbox<{
+    readonly contents: { readonly received_more_than_once: number };
+  }>(serviceUrl, "/ledger");
+  await controlSandbox(serviceUrl, "/reset", {});
+  return contents.received_more_than_once;
 }
 
 function say(text: string): void {

@@ -1,5 +1,5 @@
-import { Client } from "pg";
 import { personChildren } from "../../src/schemas/person.ts";
+import { runSql } from "../../test/support/run-sql.ts";
 import type { DltVariant } from "./dlt-pipeline.ts";
 
 /** Tables that dlt makes of a list by itself, by the table of person-etl. */
@@ -20,29 +20,23 @@ export async function compareRows(
   schema: string,
   { name, dataset, normalizing }: DltVariant,
 ): Promise<Readonly<Record<string, number>>> {
-  const client = new Client({ connectionString: databaseUrl });
-  await client.connect();
-  try {
-    const count = async (tables: readonly string[]) => {
-      const sums = tables.map((table) => `(SELECT count(*) FROM ${table})`).join(" + ");
-      const { rows } = await client.query<{ count: string }>(`SELECT ${sums} AS count`);
-      return Number(rows[0]?.count);
-    };
-    const counts: Record<string, number> = {};
-    for (const table of TABLES) {
-      const theirs = (normalizing === "automatic" && AUTOMATIC[table]) || [table];
-      // The service answers records that person-etl rejects; dlt stores those answers.
-      const own =
-        table === "enrichment" ? [`${schema}.enrichment`, `${schema}.reject`] : [`${schema}.${table}`];
-      const expected = await count(own);
-      const found = await count(theirs.map((each) => `${dataset}.${each}`));
-      if (found !== expected) {
-        throw new Error(`${name}: ${table} has ${found} rows, but person-etl has ${expected}.`);
-      }
-      counts[table] = expected;
+  const count = async (tables: readonly string[]) => {
+    const sums = tables.map((table) => `(SELECT count(*) FROM ${table})`).join(" + ");
+    const [row] = await runSql(databaseUrl, `SELECT ${sums} AS count`);
+    return Number(row?.["count"]);
+  };
+  const counts: Record<string, number> = {};
+  for (const table of TABLES) {
+    const theirs = (normalizing === "automatic" && AUTOMATIC[table]) || [table];
+    // The service answers records that person-etl rejects; dlt stores those answers.
+    const own =
+      table === "enrichment" ? [`${schema}.enrichment`, `${schema}.reject`] : [`${schema}.${table}`];
+    const expected = await count(own);
+    const found = await count(theirs.map((each) => `${dataset}.${each}`));
+    if (found !== expected) {
+      throw new Error(`${name}: ${table} has ${found} rows, but person-etl has ${expected}.`);
     }
-    return counts;
-  } finally {
-    await client.end();
+    counts[table] = expected;
   }
+  return counts;
 }

@@ -2,15 +2,14 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { Client } from "pg";
+import { runSql } from "../../test/support/run-sql.ts";
 import { runEnrichJob, writeConfig } from "../enrich-job.ts";
 import type { Figures } from "../figures.ts";
 import { composedFloor, fetchFloor } from "../floor.ts";
-import { dropSchemas, exportTables, runSql, type Stage, setStage, writeBodies } from "../stage.ts";
+import { dropSchemas, exportTables, type Stage, setStage, writeBodies } from "../stage.ts";
 import { compareRows } from "./compare-rows.ts";
-import { type DltVariant, runDlt } from "./dlt-pipeline.ts";
+import { type DltVariant, installDlt, runDlt, versionsOfDlt } from "./dlt-pipeline.ts";
 import { FIGURES, type PeerFigures, type Round } from "./figures-file.ts";
-import { installDlt, versionsOfDlt } from "./install-dlt.ts";
 import { writePage } from "./write-page.ts";
 
 /**
@@ -76,11 +75,8 @@ async function runRound(stage: Stage, bodies: string): Promise<Round> {
 }
 
 async function postgresVersion({ databaseUrl }: Stage): Promise<string> {
-  const client = new Client({ connectionString: databaseUrl });
-  await client.connect();
-  const { rows } = await client.query<{ server_version: string }>("SHOW server_version");
-  await client.end();
-  return rows[0]?.server_version ?? "";
+  const [row] = await runSql(databaseUrl, "SHOW server_version");
+  return String(row?.["server_version"]);
 }
 
 await installDlt();
