@@ -15,7 +15,7 @@ import { forward, startServer } from "../support/http-proxy.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import { runSql } from "../support/run-sql.ts";
 import { openStoppableDatabase, type StoppableDatabase } from "../support/stoppable-database.ts";
-import { controlSandbox } from "../support/sandbox-control.ts";
+import { ledgerAt } from "../support/sandbox-control.ts";
 import { recordsInDoubt } from "./kill-support.ts";
 
 /** Row of the input. */
@@ -228,29 +228,11 @@ export async function insertRows(url: string, rows: readonly CustomerRow[]): Pro
   await runSql(url, insert, [JSON.stringify(rows)]);
 }
 
-/** The service's ledger. */
-interface Ledger {
-  readonly endpoints: Readonly<Record<string, { readonly billed: number }>>;
-  readonly contents: { readonly distinct_records: number; readonly billed_again: number };
-}
-
-/** Reads the ledger of production's service. */
-export async function readLedger({ sandbox }: Pick<Day, "sandbox">): Promise<Ledger> {
-  return await controlSandbox<Ledger>(sandbox, "/ledger");
-}
-
 /** People erased by the tombstones, and what may follow from that. */
-export interface Erased {
-  readonly pids: ReadonlySet<string>;
-  readonly keys: ReadonlySet<string>;
-  /** Texts in lower case that must be nowhere. */
-  readonly needles: readonly string[];
-  /** True for a row that is, equals or shares an address with an erased one; and for such an address. */
-  mayMiss(row: CustomerRow | string): boolean;
-}
+type Erased = Awaited<ReturnType<typeof readErased>>;
 
 /** Reads who was erased; breaks a law if somebody was who isn't named by any erasure. */
-export async function readErased(day: Day): Promise<Erased> {
+export async function readErased(day: Day) {
   const { erasures, input, door } = day;
   const stones = await day.setting.query(
     "SELECT service_pid AS pid, source_key AS key FROM person_data.tombstone",
@@ -273,8 +255,10 @@ export async function readErased(day: Day): Promise<Erased> {
   return {
     pids,
     keys,
+    /** Texts in lower case that must be nowhere. */
     needles: [...new Set([...pids, ...values])].map((text) => text.toLowerCase()),
-    mayMiss: (row) =>
+    /** True for a row that is, equals or shares an address with an erased one; and for such an address. */
+    mayMiss: (row: CustomerRow | string) =>
       typeof row === "string"
         ? isTheirs(row)
         : keys.has(String(row.id)) || signatures.has(signatureOf(row)) || addressesOf(row).some(isTheirs),
@@ -526,7 +510,7 @@ export async function checkRows(day: Day, erased: Erased): Promise<void> {
 /** Only records in doubt were carried out twice, nothing is stored twice, and the counters of every run add up. */
 export async function checkCounts(day: Day): Promise<void> {
   const { setting, totals, broken } = day;
-  const { contents } = await readLedger(day);
+  const { contents } = await ledgerAt(day.sandbox);
   totals.records = contents.distinct_records;
   totals.sentTwice = contents.billed_again;
   const omitted = day.door.calls.reduce((sum, call) => sum + call.omitted, 0);

@@ -9,7 +9,7 @@ import { runHereJson } from "../cli/support/in-process.ts";
 import { configText, PEOPLE, sampleRows } from "../cli/support/setting.ts";
 import { daysToNoon, MIDNIGHT_TIMEOUT_MS, passMidnight } from "../support/held-day.ts";
 import { runSql } from "../support/run-sql.ts";
-import { controlSandbox } from "../support/sandbox-control.ts";
+import { controlSandbox, ledgerAt } from "../support/sandbox-control.ts";
 import { type Random, seededRandom, testSeed } from "../support/seeded-random.ts";
 import { sized } from "../support/test-size.ts";
 import {
@@ -29,11 +29,10 @@ import {
   presentRows,
   PRODUCTION_KEY,
   readErased,
-  readLedger,
   startOwnDatabase,
   type Totals,
 } from "./day-support.ts";
-import { RUN } from "./kill-support.ts";
+import { RUN, STEPS } from "./kill-support.ts";
 
 const FIRST_SEED = testSeed(1);
 const SEEDS = Array.from({ length: sized(1, 6) }, (_, i) => FIRST_SEED + i);
@@ -70,21 +69,7 @@ const FAULTS = [
 ];
 
 const POINTS: readonly CrashPoint[] = [
-  "after_spool_fsync",
-  "before_copy",
-  "before_commit",
-  "before_reserve",
-  "after_reserve",
-  "before_send",
-  "after_send",
-  "after_receive",
-  "before_spool_write",
-  "after_spool_write",
-  "after_copy",
-  "after_commit",
-  "after_spool_removal",
-  "before_end",
-  "after_end",
+  ...STEPS,
   "publication_claimed",
   "publication_staged",
   "publication_committed",
@@ -94,29 +79,14 @@ const POINTS: readonly CrashPoint[] = [
 /** A crash point, or a moment as a share of a run. */
 type Moment = string | number;
 
-/** Events of a round, drawn before it begins; null for none. */
-interface Round {
-  readonly edits: Readonly<Record<"changed" | "added" | "deleted" | "back" | "equal" | "shared", number>>;
-  readonly faults: readonly string[];
-  /** Records of enrich beyond those of the day so far. */
-  readonly budget: number | null;
-  readonly shards: 1 | 2;
-  readonly kill: { readonly process: number; readonly at: Moment } | null;
-  readonly crash: { readonly at: number; readonly downMs: number } | null;
-  readonly cuts: { readonly at: number; readonly times: number; readonly everyMs: number } | null;
-  /** Begins before the run, or at a moment of it. */
-  readonly erasure: {
-    readonly by: Erasure["by"];
-    readonly at: number | null;
-    readonly killedAt: Moment | null;
-  } | null;
-}
+type Round = ReturnType<typeof drawRound>;
 
-function drawRound(random: Random): Round {
+/** Draws the events of a round before it begins; null for none. */
+function drawRound(random: Random) {
   const some = <T>(share: number, draw: () => T): T | null => (random.chance(share) ? draw() : null);
   const moment = () => 0.1 + 0.8 * random.next();
   const shards = random.chance(0.35) ? 2 : 1;
-  const point = () => `${random.pick(POINTS)}:${random.chance(0.5) ? 1 : 1 + random.below(5)}`;
+  const point = (): Moment => `${random.pick(POINTS)}:${random.chance(0.5) ? 1 : 1 + random.below(5)}`;
   return {
     edits: {
       changed: random.below(25),
@@ -127,6 +97,7 @@ function drawRound(random: Random): Round {
       shared: random.below(2),
     },
     faults: random.chance(0.6) ? Array.from({ length: 3 }, () => random.pick(FAULTS)) : [],
+    /** Records of enrich beyond those of the day so far. */
     budget: some(0.35, () => 2 + random.below(15)),
     shards,
     kill: some(0.6, () => ({
@@ -137,9 +108,11 @@ function drawRound(random: Random): Round {
     cuts: some(0.3, () => ({ at: moment(), times: 5 + random.below(20), everyMs: 10 + random.below(100) })),
     erasure: some(0.5, () => ({
       by: random.pick(["pid", "email", "source-key"] as const),
+      /** A moment of the run; null for an erasure before it. */
       at: some(0.6, moment),
-      killedAt: some(0.3, () =>
-        random.chance(0.5) ? random.pick(["after_erasure_noted", "after_erasure"]) : moment(),
+      killedAt: some(
+        0.3,
+        (): Moment => (random.chance(0.5) ? random.pick(["after_erasure_noted", "after_erasure"]) : moment()),
       ),
     })),
   };
@@ -352,7 +325,8 @@ async function play(day: Simulation, round: Round): Promise<void> {
 }
 
 /** Records of enrich that were billed so far. */
-const readBilled = async (day: Day) => (await readLedger(day)).endpoints["POST /v2/enrich"]?.billed ?? 0;
+const readBilled = async ({ sandbox }: Day) =>
+  (await ledgerAt(sandbox)).endpoints["POST /v2/enrich"]?.billed ?? 0;
 
 const today = () => new Date().toISOString().slice(0, 10);
 

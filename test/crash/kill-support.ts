@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, expect } from "vitest";
+import type { CrashPoint } from "../../src/crash-point.ts";
 import { surveySpool } from "../../src/spool/files.ts";
 import type { JobReport, RunReport } from "../../src/jobs/job.ts";
 import { makeFolder, runCli, startCli } from "../cli/support/cli.ts";
@@ -13,24 +14,35 @@ import {
 } from "../cli/support/setting.ts";
 import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
 import { daysToNoon } from "../support/held-day.ts";
-import { controlSandbox } from "../support/sandbox-control.ts";
+import { controlSandbox, ledgerAt } from "../support/sandbox-control.ts";
 
 /** Rows of the input: several calls for each job. */
 const ROWS = 1300;
 
-/** Outcome of the kills of a suite. */
-export interface Totals {
-  kills: number;
-  records: number;
-  sentTwice: number;
-  /** Records of calls that were in flight when the process died: they may be sent twice. */
-  mostSentTwice: number;
-  lost: number;
-  doubled: number;
-}
+/** Steps of a lookup, in order. */
+export const STEPS: readonly CrashPoint[] = [
+  "before_reserve",
+  "after_reserve",
+  "before_send",
+  "after_send",
+  "after_receive",
+  "before_spool_write",
+  "after_spool_write",
+  "after_spool_fsync",
+  "before_copy",
+  "after_copy",
+  "before_commit",
+  "after_commit",
+  "after_spool_removal",
+  "before_end",
+  "after_end",
+];
+
+type Totals = ReturnType<typeof openTotals>;
 
 /** Totals before the first kill, printed at the end of the suite. */
-export function openTotals(name: string): Totals {
+export function openTotals(name: string) {
+  // `mostSentTwice` are records of calls that were in flight when the process died.
   const totals = { kills: 0, records: 0, sentTwice: 0, mostSentTwice: 0, lost: 0, doubled: 0 };
   afterAll(() => void process.stdout.write(`${name}: ${JSON.stringify(totals)}\n`));
   return totals;
@@ -86,11 +98,7 @@ export async function finish(stage: Stage, setting: Setting, totals: Totals): Pr
   const stuck = await runUntilDone(setting);
   if (stuck !== null) return [stuck];
   const inDoubt = await recordsInDoubt(setting);
-  const { contents } = await controlSandbox<{
-    readonly contents: Readonly<
-      Record<"distinct_records" | "received_more_than_once" | "billed_more_than_once", number>
-    >;
-  }>(stage.sandbox, "/ledger");
+  const { contents } = await ledgerAt(stage.sandbox);
   const doubled = await setting.query(
     "SELECT FROM person_data.match_history GROUP BY job, source, source_key HAVING count(*) > 1",
   );

@@ -4,28 +4,10 @@ import { makeFolder, startCli } from "../cli/support/cli.ts";
 import { runSql } from "../support/run-sql.ts";
 import { partOf, sized } from "../support/test-size.ts";
 import { startOwnDatabase } from "./day-support.ts";
-import { finish, openTotals, prepareCase, RUN, setStage, type Stage } from "./kill-support.ts";
-
-const POINTS = [
-  "before_reserve",
-  "after_reserve",
-  "before_send",
-  "after_send",
-  "after_receive",
-  "before_spool_write",
-  "after_spool_write",
-  "after_spool_fsync",
-  "before_copy",
-  "after_copy",
-  "before_commit",
-  "after_commit",
-  "after_spool_removal",
-  "before_end",
-  "after_end",
-] as const;
+import { finish, openTotals, prepareCase, RUN, setStage, type Stage, STEPS } from "./kill-support.ts";
 
 /** In part, a third of the points, reached one, two or three times. */
-const CASES = partOf([...POINTS.entries()], 3).flatMap(([i, point]) =>
+const CASES = partOf([...STEPS.entries()], 3).flatMap(([i, point]) =>
   sized([1 + (i % 3)], [1, 2, 3]).map((count) => [point, count] as const),
 );
 

@@ -10,18 +10,7 @@ export type Aftermath =
   | "rejects";
 
 /** One fault of the matrix. */
-export interface FaultCase {
-  readonly name: string;
-  /** As written for the sandbox, without rate and endpoint. */
-  readonly rule: string;
-  /** The only affected endpoint; null for all. */
-  readonly endpoint: string | null;
-  /** Rule that hits one request for certain: others hit by chance, and which records they find depends on timing. */
-  readonly certain: string;
-  readonly aftermath: readonly Aftermath[];
-  /** The service may bill without an answer received, or for a missing record. */
-  readonly mayBillTwice: boolean;
-}
+export type FaultCase = ReturnType<typeof caseOf>;
 
 /** Faults with remains; all others leave nothing. */
 const AFTERMATHS: Readonly<Record<string, Aftermath>> = {
@@ -74,15 +63,19 @@ function certainRequest(name: string): number {
   return FAULTS[name]?.stage === "shape" || name.startsWith("poison") ? 1 : 12;
 }
 
-function caseOf(name: string): FaultCase {
+function caseOf(name: string) {
   const value = VALUES[name];
   const rule = value === undefined ? name : `${name}=${value}`;
   return {
     name,
+    /** As written for the sandbox, without rate and endpoint. */
     rule,
+    /** The only affected endpoint; null for all. */
     endpoint: ENDPOINTS[name] ?? null,
+    /** Rule that hits one request for certain: others hit by chance, and which records they find depends on timing. */
     certain: `${rule}@enrich#${certainRequest(name)}`,
     aftermath: [AFTERMATHS[name] ?? "nothing"],
+    /** The service may bill without an answer received, or for a missing record. */
     mayBillTwice: BILLED_UNANSWERED.has(name),
   };
 }

@@ -5,8 +5,9 @@ import { configOf, fastClock, startWorld, threeJobs, type World } from "../jobs/
 import { unaccounted } from "../nights/night.ts";
 import { findDifferences, MEMORY, readContents, type TableContents } from "../support/comparable-tables.ts";
 import { daysToNoon } from "../support/held-day.ts";
+import { ledgerAt } from "../support/sandbox-control.ts";
 import { parseFaults } from "../../packages/sandbox/src/start-sandbox.ts";
-import { findExceeded, findWrongCharges, findWrongTotals, ledgerOf, PER_DAY } from "./totals.ts";
+import { findExceeded, findWrongCharges, findWrongTotals, PER_DAY } from "./totals.ts";
 import type { Aftermath } from "./fault-cases.ts";
 import { withoutRejected } from "./rejected-rows.ts";
 
@@ -128,13 +129,13 @@ export async function disturb(disturbance: Disturbance) {
   world.configure(configOf(threeJobs, BUDGETS));
   for (let night = 0; night < (disturbance.nights ?? 2); night++)
     defects.push(...(await runOnce(world, disturbance)).defects);
-  const { endpoints } = await ledgerOf(world);
+  const { endpoints } = await ledgerAt(world.sandbox.url);
   defects.push(...(await findExceeded(world)));
   world.configure(configOf(threeJobs));
   await setFaults(world, "", SEED);
   await world.control("/capacity", { records: null });
   defects.push(...(await recover(world, disturbance)));
-  const { requests, contents } = await ledgerOf(world);
+  const { requests, contents } = await ledgerAt(world.sandbox.url);
   defects.push(
     ...(await findWrongTotals(world, disturbance.mayBillTwice)),
     ...(await findWrongCharges(world)),

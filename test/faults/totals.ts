@@ -1,5 +1,6 @@
 import type { World } from "../jobs/world.ts";
 import { requestsOfJobs } from "../support/requests-of-jobs.ts";
+import { ledgerAt } from "../support/sandbox-control.ts";
 
 /**
  * Records that the jobs of a type may send in the disturbed nights: fewer than are due. Validation has no budget: if it ends
@@ -7,31 +8,9 @@ import { requestsOfJobs } from "../support/requests-of-jobs.ts";
  */
 export const PER_DAY = { resolve: 300, enrich: 240 } as const;
 
-/** The sandbox's ledger. */
-export interface Snapshot {
-  readonly requests: number;
-  /** Sums by path. */
-  readonly endpoints: Readonly<
-    Record<
-      string,
-      {
-        readonly requests: number;
-        readonly billed: number;
-        readonly faults: Readonly<Record<string, number>>;
-      }
-    >
-  >;
-  readonly contents: { readonly distinct_records: number; readonly billed_again: number };
-}
-
-/** Reads the sandbox's ledger. */
-export async function ledgerOf(world: World): Promise<Snapshot> {
-  return await world.control<Snapshot>("/ledger");
-}
-
 /** Compares the totals of all runs with the service's counts. */
 export async function findWrongTotals(world: World, mayBillTwice: boolean): Promise<string[]> {
-  const ledger = await ledgerOf(world);
+  const ledger = await ledgerAt(world.sandbox.url);
   const { contents } = ledger;
   const requests = requestsOfJobs(ledger);
   const [ours] =
@@ -57,7 +36,7 @@ export async function findWrongTotals(world: World, mayBillTwice: boolean): Prom
 
 /** Compares the service's charges with the ledger's billed and reserved records. */
 export async function findWrongCharges(world: World): Promise<string[]> {
-  const { endpoints } = await ledgerOf(world);
+  const { endpoints } = await ledgerAt(world.sandbox.url);
   const ours = await world.rows(`SELECT endpoint, sum(records_reserved) AS reserved,
     coalesce(sum(CASE budget WHEN 'validate_emails' THEN records_sent ELSE records_matched END)
       FILTER (WHERE http_status = 200 AND NOT possibly_billed), 0) AS known

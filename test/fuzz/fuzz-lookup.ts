@@ -42,18 +42,6 @@ function findUnstorable({ cells, extra, servicePid }: LookupAnswer): string | nu
   return null;
 }
 
-/** Result of one lookup. */
-interface Outcome {
-  readonly answers: readonly LookupAnswer[];
-  /** Parsed result of each answered record, by record id; null for one that is too large. */
-  readonly results: ReadonlyMap<string, unknown>;
-  /** Ids of the records with any outcome. */
-  readonly came: readonly string[];
-  readonly attempts: readonly Attempt[];
-  /** Ids of the records of each request. */
-  readonly asked: readonly (readonly string[])[];
-}
-
 /** Row conversion of a warehouse, without a database. */
 export type RowMaker = Pick<Warehouse, "preparePerson">;
 
@@ -129,14 +117,17 @@ async function* pageOf<T>(page: readonly T[]) {
   yield page;
 }
 
-async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowMaker): Promise<Outcome> {
+async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowMaker) {
   const { bound, records } = answer;
   const { endpoint } = bound;
+  /** Ids of the records of each request. */
   const asked: string[][] = [];
   const clock = leapingClock();
   const attempts: Attempt[] = [];
   const answers: LookupAnswer[] = [];
+  /** Parsed result of each answered record, by record id; null for one that is too large. */
   const results = new Map<string, unknown>();
+  /** Ids of the records with any outcome. */
   const came: string[] = [];
   const { preparePerson } = transparent(maker);
   const http = openService(answer, first, asked);

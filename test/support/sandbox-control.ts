@@ -13,6 +13,27 @@ export async function controlSandbox<Answer = unknown>(
   return (await response.json()) as Answer; // Its caller states the form.
 }
 
+/** Requests and charges as a sandbox counted them; endpoints by method and path. */
+export interface Ledger {
+  readonly requests: number;
+  readonly endpoints: Readonly<
+    Record<
+      string,
+      {
+        readonly requests: number;
+        readonly billed: number;
+        readonly faults: Readonly<Record<string, number>>;
+      }
+    >
+  >;
+  readonly contents: Readonly<
+    Record<"distinct_records" | "received_more_than_once" | "billed_more_than_once" | "billed_again", number>
+  >;
+}
+
+/** Reads the ledger of the sandbox at a URL. */
+export const ledgerAt = (url: string): Promise<Ledger> => controlSandbox<Ledger>(url, "/ledger");
+
 /** Present or former member of a segment at the service. */
 export interface ServiceMember {
   readonly service_pid: string;
