@@ -1,7 +1,6 @@
 import type { CrashPoint } from "../../src/crash-point.ts";
 import type { RunRequest } from "../../src/jobs/services.ts";
 import { seededRandom } from "../support/seeded-random.ts";
-import { createAbsences } from "./absences.ts";
 import {
   callsOf,
   checkBudget,
@@ -16,22 +15,19 @@ import {
 } from "./laws.ts";
 import type { Death } from "./life.ts";
 import { checkMissing, countAbsences, forgetErased, learnTombstones } from "./missing.ts";
-import { createReference, kindOfJob } from "./reference.ts";
+import { kindOfJob } from "./reference.ts";
 import { type Call, isPoison } from "./service.ts";
 import {
-  AGES,
   configure,
-  drawShape,
   edit,
   type History,
   isSolo,
-  newRow,
+  openHistory,
   PAUSE,
   rowsOf,
   type Totals,
   write,
 } from "./setting.ts";
-import { openModelWorld } from "./world.ts";
 
 const POINTS: readonly CrashPoint[] = [
   "before_reserve",
@@ -54,45 +50,11 @@ const POINTS: readonly CrashPoint[] = [
 /** Steps that loading the answers of dead runs passes, too. */
 const LOADING: readonly CrashPoint[] = ["before_commit", "after_commit", "after_spool_removal"];
 
-/** Nothing yet. */
-export function noTotals(): Totals {
-  return { seeds: 0, nights: 0, runs: 0, sent: 0, kills: 0, erasures: 0, checks: 0 };
-}
-
 /** Spends a history; throws at the first law that doesn't hold. */
 export async function spendHistory(seed: number, nights: number, totals: Totals): Promise<void> {
   const random = seededRandom(seed);
-  const shape = drawShape(random);
-  const world = await openModelWorld(shape.isKeyUnique);
   const events: string[] = [];
-  const h: History = {
-    world,
-    random,
-    shape,
-    totals,
-    log: (event) => void events.push(event),
-    reference: createReference(shape.refreshes ? AGES : { matched: null, unmatched: null }, () => h.jobs),
-    absences: createAbsences(),
-    // An input without any row erases no one.
-    tables: { customers: shape.erasesMissing ? [newRow(random, 1)] : [], leads: [] },
-    jobs: [],
-    naming: {
-      customers: "customers",
-      resolve: "resolve",
-      enrich: "enrich",
-      hasCity: true,
-      returnFields: [],
-      where: "true",
-    },
-    loaded: new Set(),
-    days: new Map(),
-    today: { from: 0, date: "" },
-    open: new Map(),
-    gone: [],
-    tombstones: new Set(),
-    renames: 0,
-    solos: 0,
-  };
+  const h = await openHistory(random, totals, (event) => void events.push(event));
   try {
     for (let night = 1; night <= nights; night += 1) {
       h.log(`night ${night}`);
@@ -101,10 +63,10 @@ export async function spendHistory(seed: number, nights: number, totals: Totals)
     }
   } catch (error) {
     const law = error instanceof Error ? error.message : String(error);
-    const last = [JSON.stringify(shape), ...events.slice(-40)].join("\n  ");
+    const last = [JSON.stringify(h.shape), ...events.slice(-40)].join("\n  ");
     throw new Error(`seed ${seed}: ${law}\n  ${last}`, { cause: error });
   } finally {
-    await world.close();
+    await h.world.close();
   }
   totals.seeds += 1;
 }

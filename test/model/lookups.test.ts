@@ -1,7 +1,8 @@
 import { expect, test, vi } from "vitest";
 import { testSeed } from "../support/seeded-random.ts";
 import { sized } from "../support/test-size.ts";
-import { noTotals, spendHistory } from "./history.ts";
+import { spendHistory } from "./history.ts";
+import { noTotals } from "./setting.ts";
 
 vi.mock(import("../../src/crash-point.ts"), async () => ({
   crashPoint: (await import("./life.ts")).crashPoint,

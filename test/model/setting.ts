@@ -1,81 +1,28 @@
 import type { Random } from "../support/seeded-random.ts";
-import type { Absences } from "./absences.ts";
-import type { InputRow, ModelInput, ModelJob, Reference } from "./reference.ts";
-import type { ModelWorld } from "./world.ts";
+import { createAbsences } from "./absences.ts";
+import { createReference, type InputRow, type ModelInput, type ModelJob } from "./reference.ts";
+import { openModelWorld } from "./world.ts";
 
 /** Totals of histories. */
-export interface Totals {
-  seeds: number;
-  nights: number;
-  runs: number;
-  /** Distinct contents of each run. */
-  sent: number;
-  kills: number;
-  /** Rows that `on_missing: erase` erased. */
-  erasures: number;
-  /** Jobs of runs that were compared with the reference. */
-  checks: number;
-}
+export type Totals = ReturnType<typeof noTotals>;
 
-/** Parts of a history that stay the same. */
-export interface Shape {
-  readonly isKeyUnique: boolean;
-  readonly resolves: boolean;
-  readonly validates: boolean;
-  readonly refreshes: boolean;
-  readonly hasOrder: boolean;
-  readonly perDay: number | null;
-  /** True for `on_missing: erase` on customers. Only people of one row leave them then: no other row names an erased person. */
-  readonly erasesMissing: boolean;
+/** Nothing yet; `sent` counts distinct contents of each run, `checks` jobs of runs that were compared with the reference. */
+export function noTotals() {
+  return { seeds: 0, nights: 0, runs: 0, sent: 0, kills: 0, erasures: 0, checks: 0 };
 }
 
 /** A history under way. */
-export interface History {
-  readonly world: ModelWorld;
-  readonly random: Random;
-  readonly shape: Shape;
-  readonly totals: Totals;
-  readonly log: (event: string) => void;
-  readonly reference: Reference;
-  readonly absences: Absences;
-  readonly tables: Record<ModelInput["table"], InputRow[]>;
-  /** In the order of the chain. */
-  jobs: readonly ModelJob[];
-  /** Names and parameters, which change. */
-  readonly naming: {
-    customers: string;
-    resolve: string;
-    enrich: string;
-    hasCity: boolean;
-    returnFields: readonly string[];
-    /** Condition that is always true, in one of two spellings. */
-    where: "true" | "1 = 1";
-  };
-  /** Requests whose answers are loaded. */
-  readonly loaded: Set<string>;
-  /** Days of the calls. */
-  readonly days: Map<number, number>;
-  /** First call of the day, and its date. */
-  today: { readonly from: number; readonly date: string };
-  /** Contents by kind that were left due. */
-  readonly open: Map<string, Set<string>>;
-  /** People who left the customers, the last one last, and may return. */
-  gone: InputRow[];
-  /** Keys of customers with a tombstone. */
-  readonly tombstones: Set<string>;
-  renames: number;
-  solos: number;
-}
+export type History = Awaited<ReturnType<typeof openHistory>>;
 
 const FIRST_NAMES = ["Ann", "Bob", "Cid", "Dan", "Eve", "Fay", "Nobody", "Poison"];
 const CITIES = ["Rome", "Oslo", null, null];
 
 /** Days of a pause: with ages of 10 and 20 days, no answer's age is within the spread of its expiry. */
 export const PAUSE = 12;
-export const AGES = { matched: 10, unmatched: 20 };
+const AGES = { matched: 10, unmatched: 20 };
 
-/** Shape of a history. */
-export function drawShape(random: Random): Shape {
+/** Draws the parts of a history that stay the same. */
+function drawShape(random: Random) {
   return {
     isKeyUnique: random.chance(0.6),
     resolves: random.chance(0.5),
@@ -83,8 +30,56 @@ export function drawShape(random: Random): Shape {
     refreshes: random.chance(0.6),
     hasOrder: random.chance(0.3),
     perDay: random.chance(0.2) ? 20 + random.below(20) : null,
+    /** True for `on_missing: erase` on customers. Only people of one row leave them then: no other row names an erased person. */
     erasesMissing: random.chance(0.4),
   };
+}
+
+/** Opens a history, which logs its events. */
+export async function openHistory(random: Random, totals: Totals, log: (event: string) => void) {
+  const shape = drawShape(random);
+  // An input without any row erases no one.
+  const customers: InputRow[] = shape.erasesMissing ? [newRow(random, 1)] : [];
+  const leads: InputRow[] = [];
+  const jobs: readonly ModelJob[] = [];
+  const ages = shape.refreshes ? AGES : { matched: null, unmatched: null };
+  const h = {
+    world: await openModelWorld(shape.isKeyUnique),
+    random,
+    shape,
+    totals,
+    log,
+    reference: createReference(ages, (): readonly ModelJob[] => h.jobs),
+    absences: createAbsences(),
+    tables: { customers, leads },
+    /** In the order of the chain. */
+    jobs,
+    /** Names and parameters, which change. */
+    naming: {
+      customers: "customers",
+      resolve: "resolve",
+      enrich: "enrich",
+      hasCity: true,
+      returnFields: [] as readonly string[],
+      /** Condition that is always true, in one of two spellings. */
+      where: "true" as "true" | "1 = 1",
+    },
+    /** Requests whose answers are loaded. */
+    loaded: new Set<string>(),
+    /** Days of the calls. */
+    days: new Map<number, number>(),
+    /** First call of the day, and its date. */
+    today: { from: 0, date: "" },
+    /** Contents by kind that were left due. */
+    open: new Map<string, Set<string>>(),
+    /** People who left the customers, the last one last, and may return. */
+    gone: [] as InputRow[],
+    /** Keys of customers with a tombstone. */
+    tombstones: new Set<string>(),
+    renames: 0,
+    solos: 0,
+  };
+  return h;
 }
 
 /** Rows of a job's input. */
@@ -151,7 +146,7 @@ jobs:
 }
 
 /** Row of anybody. */
-export function newRow(random: Random, id: number | null): InputRow {
+function newRow(random: Random, id: number | null): InputRow {
   const some = (share: number) => (random.chance(share) ? `e${random.below(6)}@x` : null);
   const name = random.chance(0.95) ? random.pick(FIRST_NAMES) : null;
   return { id, name, email: some(0.6), work_email: some(0.2), city: random.pick(CITIES) };
