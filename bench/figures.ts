@@ -3,17 +3,7 @@ import { cpuSeconds } from "./process-tree.ts";
 import type { Stage } from "./stage.ts";
 
 /** Speed and resources of one measured work. */
-export interface Figures {
-  readonly what: string;
-  readonly people: number;
-  readonly seconds: number;
-  readonly people_per_second: number;
-  readonly client_cpu_per_1000: number;
-  /** Null for a server on another machine. */
-  readonly server_cpu_per_1000: number | null;
-  readonly peak_node_mb: number;
-  readonly peak_tree_mb: number;
-}
+export type Figures = ReturnType<typeof figuresOf>;
 
 /** Rounds to some digits after the point. */
 export const round = (value: number, digits = 0): number => Number(value.toFixed(digits));
@@ -26,13 +16,14 @@ export function median(values: readonly number[]): number {
 }
 
 /** Figures of a measured client. @param serverCpu seconds that Postgres used meanwhile */
-export function figuresOf(what: string, people: number, m: Measured, serverCpu: number | null): Figures {
+export function figuresOf(what: string, people: number, m: Measured, serverCpu: number | null) {
   return {
     what,
     people,
     seconds: round(m.seconds, 2),
     people_per_second: round(people / m.seconds),
     client_cpu_per_1000: round((m.cpuSeconds / people) * 1000, 3),
+    /** Null for a server on another machine. */
     server_cpu_per_1000: serverCpu === null ? null : round((serverCpu / people) * 1000, 3),
     peak_node_mb: round(m.peakResidentBytes / 1e6),
     peak_tree_mb: round(m.peakTreeBytes / 1e6),

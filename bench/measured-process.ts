@@ -3,16 +3,7 @@ import { once } from "node:events";
 import { cpuSeconds, peakResidentBytes, readTree } from "./process-tree.ts";
 
 /** Resources used by a finished process. */
-export interface Measured {
-  readonly seconds: number;
-  /** CPU of the process and its descendants, seconds. */
-  readonly cpuSeconds: number;
-  /** Largest resident memory of the Node process, bytes. */
-  readonly peakResidentBytes: number;
-  /** Largest resident memory of the process and its descendants, bytes. */
-  readonly peakTreeBytes: number;
-  readonly stdout: string;
-}
+export type Measured = Awaited<ReturnType<typeof measure>>;
 
 const SAMPLE_EVERY_MS = 100;
 
@@ -21,7 +12,7 @@ export async function measure(
   command: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv = process.env,
-): Promise<Measured> {
+) {
   const startedAt = performance.now();
   const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "inherit"] });
   const pid = child.pid ?? 0;
@@ -40,8 +31,11 @@ export async function measure(
   if (code !== 0) throw new Error(`${command} ${args.join(" ")} ended with ${code}: ${stdout}`);
   return {
     seconds: (performance.now() - startedAt) / 1000,
+    /** CPU of the process and its descendants. */
     cpuSeconds: peaks.cpu,
+    /** Largest resident memory of the Node process. */
     peakResidentBytes: peaks.own,
+    /** Largest resident memory of the process and its descendants. */
     peakTreeBytes: peaks.tree,
     stdout,
   };

@@ -4,18 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 const TICKS = 100;
 const PAGE_BYTES = 4096;
 
-interface ProcessStat {
-  readonly pid: number;
-  readonly parent: number;
-  readonly name: string;
-  /** Own user and system time, seconds. */
-  readonly ownSeconds: number;
-  /** Time of reaped children, seconds. */
-  readonly reapedSeconds: number;
-  readonly residentBytes: number;
-}
-
-function readStat(pid: string): ProcessStat | null {
+function readStat(pid: string) {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");
     // The name is in parentheses and can contain any character.
@@ -26,7 +15,9 @@ function readStat(pid: string): ProcessStat | null {
       pid: Number(pid),
       parent: at(1),
       name: text.slice(text.indexOf("(") + 1, end),
+      /** Own user and system time. */
       ownSeconds: (at(11) + at(12)) / TICKS,
+      /** Time of reaped children. */
       reapedSeconds: (at(13) + at(14)) / TICKS,
       residentBytes: at(21) * PAGE_BYTES,
     };
@@ -36,7 +27,7 @@ function readStat(pid: string): ProcessStat | null {
 }
 
 /** A process and its descendants, from Linux's /proc. */
-export function readTree(root: number): readonly ProcessStat[] {
+export function readTree(root: number) {
   const all = readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .flatMap((pid) => readStat(pid) ?? []);
