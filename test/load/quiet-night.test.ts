@@ -5,7 +5,6 @@ import type { Db } from "../../src/load/db/db.ts";
 import type { InputSource } from "../../src/load/inputs/input.ts";
 import { contentHash } from "../../src/load/lookups/content.ts";
 import { sentColumns } from "../../src/load/inputs/columns.ts";
-import { raw } from "../../src/load/inputs/postgres.ts";
 import { sql } from "kysely";
 import * as fc from "../support/fast-check.ts";
 import { openDefaultDb, useContext } from "./postgres-context.ts";
@@ -36,9 +35,9 @@ const hashesOf = (of: InputSource, within: Db = context.warehouse.db) =>
       const { parts, rawRows } = await openLocalInput(session, of, reading);
       const sent = sentColumns(parts, of);
       return session.rows<{ id: string; print: string; hash: string }>(sql`
-        WITH raw_row AS (${raw(rawRows)})
-        SELECT source_key AS id, encode(fingerprint, 'hex') AS print, encode(${raw(contentHash(parts))}, 'hex') AS hash
-        FROM (SELECT source_key, fingerprint, ${raw(sent.columns.join(", "))} FROM ${raw(sent.from)} OFFSET 0) AS u
+        WITH raw_row AS (${sql.raw(rawRows)})
+        SELECT source_key AS id, encode(fingerprint, 'hex') AS print, encode(${sql.raw(contentHash(parts))}, 'hex') AS hash
+        FROM (SELECT source_key, fingerprint, ${sql.raw(sent.columns.join(", "))} FROM ${sql.raw(sent.from)} OFFSET 0) AS u
         ORDER BY source_key::bigint`);
     }),
   );

@@ -263,8 +263,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "the content that is answered has the PID that was sent",
     file: "src/load/lookups/content.ts",
-    from: "${raw(contentHash(withPid))} AS content",
-    to: "${raw(contentHash(sent))} AS content",
+    from: "${sql.raw(contentHash(withPid))} AS content",
+    to: "${sql.raw(contentHash(sent))} AS content",
     tests: ["test/nights/pid-from.test.ts"],
   },
   {

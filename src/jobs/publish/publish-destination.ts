@@ -28,7 +28,7 @@ import {
   readTriggered,
   restartDestination,
 } from "../../load/publication/registration.ts";
-import { copyRange, type Range, type RangeEnd } from "../../load/publication/whole-table.ts";
+import { copyRange, type Range, type RangeEnd } from "../../load/publication/rows.ts";
 import { describeThisProcess, ownerOfFile, ownerPrefix, stateOfProcess } from "../../process-state.ts";
 import {
   type BatchRef,

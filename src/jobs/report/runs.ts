@@ -7,11 +7,11 @@ import { readRunningJobs } from "../../load/history/queries.ts";
 import { readPossiblyBilled } from "../../load/ledger/costs.ts";
 import {
   findRuns,
-  type PastJob,
+  type PastRun,
   readRunJobs,
   readRunTotals,
   type RunTotals,
-} from "../../load/runs/past-runs.ts";
+} from "../../load/runs/status.ts";
 import { silentLog } from "../../log.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 
@@ -90,7 +90,7 @@ export async function showRun(
   };
 }
 
-type IsAlive = (row: Pick<PastJob, "run_id" | "job" | "shard">) => boolean;
+type IsAlive = (row: Pick<PastRun, "run_id" | "job" | "shard">) => boolean;
 
 /** Reads which jobs of which runs a living process holds. */
 async function readAlive(db: Db): Promise<IsAlive> {
@@ -102,7 +102,10 @@ async function readAlive(db: Db): Promise<IsAlive> {
 
 const LOST = "The process ended without recording the end of the job; the next run takes over.";
 
-function reportOf(row: Omit<PastJob, "started_at" | "finished_at" | "job_type">, isAlive: IsAlive) {
+function reportOf(
+  row: Parameters<IsAlive>[0] & Pick<PastRun, "status" | "limited_by" | "error">,
+  isAlive: IsAlive,
+) {
   const { job, shard, status, limited_by: limit, error } = row;
   const isLost = status === "running" && !isAlive(row);
   const message = isLost ? LOST : error;

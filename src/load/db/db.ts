@@ -11,7 +11,7 @@ import { fence, ownerToken, requireLock, type RunRef, sessionName } from "../run
 import type { PostgresTarget } from "./connect.ts";
 import { explained, explainFailure, outageOf, withRetries } from "./failures.ts";
 import type { ExtraColumns } from "../../schemas/extra-columns.ts";
-import { queriesOf, quoteLiteral, type SchemaNames, tableId } from "./names.ts";
+import { queriesOf, quoteLiteral, tableId } from "./names.ts";
 import {
   inTransaction,
   type Naming,
@@ -24,10 +24,6 @@ import {
 type Connections = Naming & Pick<Db, "outage">;
 
 type RunContext = Connections & Pick<Db, "pool" | "lockPool">;
-
-function namingOf(names: SchemaNames): Naming {
-  return { names, table: (name) => tableId(names, name), query: queriesOf(names) };
-}
 
 /** Runs one transaction; reports a database that doesn't respond. */
 function begin<Result>(
@@ -150,7 +146,7 @@ const PARALLEL_RESERVATIONS = 2;
 /** Opens the place of record; connects on first use. @param foreign opens the databases that inputs are read from */
 export function openDb(target: WarehouseTarget, foreign: InputDatabases): Db {
   const names = { data: target.schema, ops: target.opsSchema, state: target.stateSchema };
-  const naming = namingOf(names);
+  const naming: Naming = { names, table: (name) => tableId(names, name), query: queriesOf(names) };
   const pool = openPool(target, CONNECTIONS);
   // A heartbeat must fail before the lock expires.
   const lockPool = openPool(target, 1, { connectMs: 5_000, queryMs: 5_000 });

@@ -7,12 +7,6 @@ export interface OpenTransaction {
   readonly now: string;
 }
 
-interface ConnectionWatch {
-  /** Records the transaction once BEGIN is answered. */
-  begun(transaction: OpenTransaction): void;
-  stop(): void;
-}
-
 const CHECK_MS = 15_000;
 /** Longest wait for the server while it does not work on our statement. */
 const SILENT_MS = 60_000;
@@ -42,7 +36,7 @@ class SilentConnectionError extends Error {
  * Cuts a connection that went silent: the network lost it without a reset, so a statement would wait for its reply for
  * hours while heartbeats on another connection keep the lock. Long statements are left alone: the server is asked.
  */
-export function watchConnection(pool: Pool, client: PoolClient): ConnectionWatch {
+export function watchConnection(pool: Pool, client: PoolClient) {
   // The fields exist in every release of the driver that package.json allows.
   const driver = client as unknown as DriverState;
   const { stream } = driver.connection;
@@ -78,7 +72,8 @@ export function watchConnection(pool: Pool, client: PoolClient): ConnectionWatch
   }, CHECK_MS);
   timer.unref();
   return {
-    begun(open) {
+    /** Records the transaction once BEGIN is answered. */
+    begun(open: OpenTransaction): void {
       transaction = open;
     },
     stop: () => clearInterval(timer),

@@ -2,7 +2,6 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { type Session, withRolePath } from "../db/session.ts";
 import { type Identifiers, inputDefinition, type InputSource, type NamingRow } from "../inputs/input.ts";
-import { raw } from "../inputs/postgres.ts";
 import { findRows } from "../inputs/read.ts";
 import { normalizedAddress, normalizedEmail } from "../inputs/columns.ts";
 import {
@@ -83,7 +82,7 @@ export async function stageFound(
 async function followStaged(session: Session, sparesOthers: boolean): Promise<number> {
   const inputEmail = sql`${session.table("input_email")} AS e`;
   const personEmail = sql`${session.table("person_email")} AS e`;
-  const address = raw(normalizedAddress("e.email_address"));
+  const address = sql.raw(normalizedAddress("e.email_address"));
   const hasAddress = stagedSql.email("e.email_address");
   let added = 0;
   const add = async (kind: SubjectKind, query: RawBuilder<unknown>) => {
@@ -158,7 +157,7 @@ export async function sparePids(session: Session): Promise<void> {
 
 /** Removes addresses that other stored rows or people have too, except those to keep; returns them. */
 function removeShared(session: Session, keep: readonly string[]): Promise<readonly string[]> {
-  const address = raw(normalizedAddress("o.email_address"));
+  const address = sql.raw(normalizedAddress("o.email_address"));
   return session.pluck<string>(sql`
     DELETE FROM pg_temp.erased_email AS m WHERE m.email <> ALL(${[...keep]}::text[]) AND (
       m.email IN (SELECT ${address} FROM ${session.table("input_email")} AS o

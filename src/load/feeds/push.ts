@@ -173,22 +173,16 @@ export async function comparePush(
   await removeOthers(session, run, segmentId);
 }
 
-interface PushBatch {
-  readonly pids: readonly string[];
-  /** Last PID of this batch, after which the next one starts; null if nothing is left. */
-  readonly last: string | null;
-}
-
 /**
  * Takes the next PIDs to add or remove and marks them as unknown before the call. People being added stay in doubt until
- * the answer. Omits erased people.
+ * the answer. Omits erased people. The next batch starts after `last`; null if nothing is left.
  */
 export function takeBatch(
   db: Db,
   run: RunRef,
   segmentId: string,
   { change, after, limit }: { readonly change: PushChange; readonly after: string; readonly limit: number },
-): Promise<PushBatch> {
+) {
   const due = db.query
     .selectFrom("state.segment_push_member as p")
     .select("service_pid")

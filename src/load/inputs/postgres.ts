@@ -224,5 +224,3 @@ async function findProblems(session: PostgresSession, input: InputSource): Promi
   }
   return [];
 }
-
-export const raw = (text: string): RawBuilder<unknown> => sql.raw(text);

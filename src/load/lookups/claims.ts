@@ -201,22 +201,11 @@ export async function markSent(
   );
 }
 
-/** Contents that were due and are answered. */
-interface TakenClaims {
-  /** Contents that the run had claimed, and its input rows behind them. */
-  readonly own: ReadonlySet<string>;
-  readonly rows: number;
-  /** True if a row of one may have an open reject. */
-  readonly wereRejected: boolean;
-}
-
-/** Deletes contents that are answered. Readings that want them wait, or are waited for. */
-export async function takeClaims(
-  session: Session,
-  kind: string,
-  run: Claimant,
-  contents: readonly string[],
-): Promise<TakenClaims> {
+/**
+ * Deletes contents that are answered. Readings that want them wait, or are waited for. Returns those that the run had claimed, the
+ * number of its input rows behind them, and whether a row of any content may have an open reject.
+ */
+export async function takeClaims(session: Session, kind: string, run: Claimant, contents: readonly string[]) {
   const taken = await session.rows<{
     content: string;
     rows: number;

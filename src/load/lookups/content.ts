@@ -3,7 +3,6 @@ import { quoteLiteral } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { ErasedSql } from "../erasure/subjects.ts";
 import type { MappedColumn } from "../inputs/input.ts";
-import { raw } from "../inputs/postgres.ts";
 import type { OpenedInput } from "../inputs/read.ts";
 import { NO_INLINE, fieldsTaken, listFields, sentColumns } from "../inputs/columns.ts";
 import type { InputShard, LookupSpec } from "./lookup.ts";
@@ -167,15 +166,11 @@ export function comparison(
   const owns = ownsKey(spec.shard, "source_key");
   return sql`SELECT source_key, count(is_row) AS rows FROM (
       SELECT CASE WHEN i.fingerprint = r.fingerprint THEN NULL ELSE coalesce(i.source_key, r.source_key, '') END AS source_key, i.is_row
-      FROM (SELECT source_key, fingerprint, true AS is_row FROM (${raw(keys.rawRows)}) AS input_key WHERE ${raw(owns)}) AS i
-      FULL JOIN (SELECT source_key, fingerprint, missing_since FROM ${session.table("lookup_row")} AS r WHERE ${raw(isRowOf(spec))}) AS r
+      FROM (SELECT source_key, fingerprint, true AS is_row FROM (${sql.raw(keys.rawRows)}) AS input_key WHERE ${sql.raw(owns)}) AS i
+      FULL JOIN (SELECT source_key, fingerprint, missing_since FROM ${session.table("lookup_row")} AS r WHERE ${sql.raw(isRowOf(spec))}) AS r
         ON r.source_key = i.source_key
-      WHERE i.is_row OR r.missing_since IS NULL ${raw(NO_INLINE)}) AS compared
+      WHERE i.is_row OR r.missing_since IS NULL ${sql.raw(NO_INLINE)}) AS compared
     GROUP BY source_key`;
-}
-
-function rowText(parts: readonly MappedColumn[]): string {
-  return parts.length === 0 ? "''" : `ROW(${parts.map((part) => part.name).join(", ")})::text`;
 }
 
 /** Parts that the resolve job of `pid_from` sends. */
@@ -190,15 +185,17 @@ function resolvedParts({ spec, opened }: RowContext): readonly MappedColumn[] {
 function inputCtes(context: RowContext): RawBuilder<unknown> {
   const { parts, keyIsUnique, rawRows } = context.opened;
   // A job that sends PIDs must use the copy that was resolved.
-  const order = [resolvedParts(context), parts].map(rowText).join(", ");
+  const order = [resolvedParts(context), parts]
+    .map((some) => (some.length === 0 ? "''" : `ROW(${some.map((part) => part.name).join(", ")})::text`))
+    .join(", ");
   const copy = keyIsUnique ? "1" : `row_number() OVER (PARTITION BY source_key ORDER BY ${order})`;
   const isShared = keyIsUnique ? "false" : "count(*) OVER (PARTITION BY source_key) > 1";
   const { columns, from } = sentColumns(parts, context.spec.input);
-  return sql`raw_row AS (${raw(rawRows)}),
+  return sql`raw_row AS (${sql.raw(rawRows)}),
     input AS (
-      SELECT source_key, fingerprint, ${raw([...columns, `${copy} AS copy`, `${isShared} AS is_shared`].join(", "))},
-        ${raw(context.hasRank ? "rank" : "NULL::bigint AS rank")}
-      FROM ${raw(from)} WHERE ${raw(ownsKey(context.spec.shard, "source_key"))} ${raw(NO_INLINE)})`;
+      SELECT source_key, fingerprint, ${sql.raw([...columns, `${copy} AS copy`, `${isShared} AS is_shared`].join(", "))},
+        ${sql.raw(context.hasRank ? "rank" : "NULL::bigint AS rank")}
+      FROM ${sql.raw(from)} WHERE ${sql.raw(ownsKey(context.spec.shard, "source_key"))} ${sql.raw(NO_INLINE)})`;
 }
 
 /** Values without invalid addresses (joined as `bad_…`). */
@@ -213,21 +210,21 @@ function validValues({ opened: { parts }, spec }: RowContext): readonly Value[] 
 }
 
 function invalidEmailJoins({ session, spec, opened }: RowContext): RawBuilder<unknown> {
-  if (!spec.dropsInvalidEmails) return raw("");
+  if (!spec.dropsInvalidEmails) return sql.raw("");
   const validation = session.table("email_validation");
   const joins = opened.parts
     .filter((part) => part.field === "emails")
     .map((part) =>
       part.isArray
         ? sql`CROSS JOIN LATERAL (SELECT ARRAY(
-            SELECT e FROM unnest(${raw(part.name)}) WITH ORDINALITY AS u(e, o)
+            SELECT e FROM unnest(${sql.raw(part.name)}) WITH ORDINALITY AS u(e, o)
             WHERE NOT EXISTS (SELECT FROM ${validation} AS v WHERE v.email_address = e AND v.email_validation_status = 'invalid')
-            ORDER BY o) AS ${raw(`sent_${part.name}`)}) AS ${raw(`kept_${part.name}`)}`
-        : sql`LEFT JOIN ${validation} AS ${raw(`bad_${part.name}`)}
-            ON ${raw(`bad_${part.name}`)}.email_address = ${raw(part.name)}
-           AND ${raw(`bad_${part.name}`)}.email_validation_status = 'invalid'`,
+            ORDER BY o) AS ${sql.raw(`sent_${part.name}`)}) AS ${sql.raw(`kept_${part.name}`)}`
+        : sql`LEFT JOIN ${validation} AS ${sql.raw(`bad_${part.name}`)}
+            ON ${sql.raw(`bad_${part.name}`)}.email_address = ${sql.raw(part.name)}
+           AND ${sql.raw(`bad_${part.name}`)}.email_validation_status = 'invalid'`,
     );
-  return sql.join(joins, raw("\n"));
+  return sql.join(joins, sql.raw("\n"));
 }
 
 /** PID of each row, and whether it waits: the resolve job hasn't answered its present content. */
@@ -239,7 +236,7 @@ function pidColumns(context: RowContext): string {
 }
 
 function pidJoins({ session, spec: { pidFrom, source } }: RowContext): RawBuilder<unknown> {
-  if (pidFrom === null) return raw("");
+  if (pidFrom === null) return sql.raw("");
   return sql`LEFT JOIN ${session.table("lookup_row")} AS rr
       ON rr.job = ${pidFrom} AND rr.source = ${source} AND rr.source_key = input.source_key AND rr.missing_since IS NULL
     LEFT JOIN ${session.table("lookup_answer")} AS ra ON ra.content = rr.content
@@ -248,7 +245,7 @@ function pidJoins({ session, spec: { pidFrom, source } }: RowContext): RawBuilde
 
 /** Condition: the row or its record names an erased person. */
 function namesErased({ erased, spec, opened }: RowContext, content: string): RawBuilder<unknown> {
-  if (!erased) return raw("false");
+  if (!erased) return sql.raw("false");
   const tests = [
     erased.sourceKey(spec.source, "source_key"),
     erased.pid("pid"),
@@ -258,11 +255,11 @@ function namesErased({ erased, spec, opened }: RowContext, content: string): Raw
       .filter((part) => part.field === "emails")
       .map((part) =>
         part.isArray
-          ? sql`EXISTS (SELECT FROM unnest(${raw(part.name)}) AS u(e) WHERE ${erased.email("e")})`
+          ? sql`EXISTS (SELECT FROM unnest(${sql.raw(part.name)}) AS u(e) WHERE ${erased.email("e")})`
           : erased.email(part.name),
       ),
   ];
-  return sql`(${sql.join(tests, raw(" OR "))})`;
+  return sql`(${sql.join(tests, sql.raw(" OR "))})`;
 }
 
 /**
@@ -278,43 +275,43 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
   const answer = session.table("lookup_answer");
   const isSame = "s.prior_content = s.content";
   const rejected = (code: string) =>
-    sql`CASE WHEN ${raw(isSame)} AND a.outcome = 'rejected' THEN 'unchanged' ELSE ${raw(`'reject:${code}'`)} END`;
+    sql`CASE WHEN ${sql.raw(isSame)} AND a.outcome = 'rejected' THEN 'unchanged' ELSE ${sql.raw(`'reject:${code}'`)} END`;
   return sql`WITH ${inputCtes(context)},
     joined AS (
       SELECT input.*, r.source_key IS NOT NULL AS is_known, r.content AS prior_content, r.fingerprint IS NULL AS is_unread, r.missing_since IS NOT NULL AS was_missing,
         coalesce(r.fingerprint = input.fingerprint AND r.missing_since IS NULL, false) AS is_stored,
-        ${raw(pidColumns(context))}
+        ${sql.raw(pidColumns(context))}
       FROM input LEFT JOIN ${session.table("lookup_row")} AS r
         ON r.job = ${spec.job} AND r.source = ${spec.source} AND r.source_key = input.source_key
-      ${pidJoins(context)} ${raw(NO_INLINE)}),
+      ${pidJoins(context)} ${sql.raw(NO_INLINE)}),
     sent AS (
       SELECT source_key, rank, fingerprint, copy, is_shared, is_known, prior_content, is_unread, is_stored, was_missing, is_waiting, pid,
-        ${raw(contentHash(withPid))} AS content, ${raw(hasAnyOf(withPid))} AS is_usable,
-        ${raw(spec.type === "resolve" ? isResolvable(withPid) : "true")} AS is_resolvable,
-        ${namesErased(context, contentHash(withPid))} AS is_erased, ${raw(recordJson(withPid))} AS record
-      FROM joined ${invalidEmailJoins(context)} ${raw(NO_INLINE)})
+        ${sql.raw(contentHash(withPid))} AS content, ${sql.raw(hasAnyOf(withPid))} AS is_usable,
+        ${sql.raw(spec.type === "resolve" ? isResolvable(withPid) : "true")} AS is_resolvable,
+        ${namesErased(context, contentHash(withPid))} AS is_erased, ${sql.raw(recordJson(withPid))} AS record
+      FROM joined ${invalidEmailJoins(context)} ${sql.raw(NO_INLINE)})
     SELECT s.source_key, s.rank, s.fingerprint, s.is_shared, s.is_known, s.is_stored, s.was_missing, s.prior_content, s.content, s.pid AS sent_pid, s.record,
       a.outcome AS prior,
       CASE
         WHEN s.is_erased THEN 'suppressed'
         WHEN s.source_key IS NULL THEN 'reject:missing_key'
-        WHEN ${raw(IS_TOO_LONG.replace("source_key", "s.source_key"))} THEN 'reject:key_too_long'
+        WHEN ${sql.raw(IS_TOO_LONG.replace("source_key", "s.source_key"))} THEN 'reject:key_too_long'
         WHEN s.copy > 1 THEN 'reject:duplicate_key'
         WHEN s.is_waiting THEN 'waiting'
         WHEN NOT s.is_usable THEN ${rejected("no_identifier")}
         WHEN NOT s.is_resolvable THEN ${rejected("not_resolvable")}
-        WHEN ${isFresh(freshness, "a")} THEN CASE WHEN ${raw(isSame)} THEN 'unchanged' ELSE 'reused' END
+        WHEN ${isFresh(freshness, "a")} THEN CASE WHEN ${sql.raw(isSame)} THEN 'unchanged' ELSE 'reused' END
         ${
           formerKind === null
-            ? raw("")
+            ? sql.raw("")
             : sql`WHEN EXISTS (SELECT FROM ${answer} AS f WHERE f.kind = ${formerKind} AND f.content = s.prior_content
                 AND f.outcome <> 'rejected') THEN 'parameters_changed'`
         }
         WHEN a.content IS NOT NULL AND a.call_number < ${freshness.resendBelow}::bigint THEN 'resend'
         WHEN a.content IS NOT NULL THEN 'expired'
         WHEN s.prior_content IS NULL THEN 'never_answered'
-        WHEN ${raw(isSame)} THEN CASE WHEN s.is_unread AND NOT s.is_shared THEN 'retried' ELSE 'never_answered' END
-        WHEN s.is_unread AND ${raw(String(spec.pidFrom !== null))} THEN 'pid_changed'
+        WHEN ${sql.raw(isSame)} THEN CASE WHEN s.is_unread AND NOT s.is_shared THEN 'retried' ELSE 'never_answered' END
+        WHEN s.is_unread AND ${sql.raw(String(spec.pidFrom !== null))} THEN 'pid_changed'
         ELSE 'content_changed'
       END AS class
     FROM sent AS s LEFT JOIN ${answer} AS a ON a.kind = ${spec.kind} AND a.content = s.content`;
@@ -326,10 +323,10 @@ export function seenAddressRows(context: RowContext): RawBuilder<unknown> {
   const texts = opened.parts.filter((part) => !part.isArray).map((part) => part.name);
   const arrays = opened.parts.filter((part) => part.isArray).map((part) => part.name);
   const all = [`array_remove(ARRAY[${texts.join(", ")}]::text[], NULL)`, ...arrays].join(" || ");
-  const isErased = erased ? erased.sourceKey(spec.source, "input.source_key") : raw("false");
+  const isErased = erased ? erased.sourceKey(spec.source, "input.source_key") : sql.raw("false");
   return sql`WITH ${inputCtes(context)}
     SELECT input.source_key, copy, rank, input.fingerprint, is_shared, r.source_key IS NOT NULL AS is_known, ${isErased} AS is_erased,
-      ${raw(all)} AS addresses
+      ${sql.raw(all)} AS addresses
     FROM input LEFT JOIN ${session.table("lookup_row")} AS r
       ON r.job = ${spec.job} AND r.source = ${spec.source} AND r.source_key = input.source_key`;
 }

@@ -105,17 +105,14 @@ export const UNUSABLE_KEYS: readonly string[] = ["missing_key", "key_too_long", 
 const REJECT = "reject:";
 const isReject = (name: string) => name.startsWith(REJECT);
 
-interface Counted {
+interface Counted
+  extends Pick<LookupCounts, "parametersChanged" | "unusableKeys" | "waitingRecords" | "history"> {
   readonly classes: readonly ClassCount[];
   readonly due: readonly DueCount[];
   /** Rows that were not read again. */
   readonly quiet: number;
   /** Rows that left the input. */
   readonly gone: number;
-  readonly parametersChanged: number;
-  readonly unusableKeys: number;
-  readonly waitingRecords: number;
-  readonly history: MatchHistory;
 }
 
 export function countsOf(

@@ -4,7 +4,6 @@ import { withRolePath } from "../db/session.ts";
 import { erasedSql } from "../erasure/subjects.ts";
 import { readErasureKey } from "../erasure/key.ts";
 import { openForeignInput, openLocalInput } from "../inputs/read.ts";
-import { raw } from "../inputs/postgres.ts";
 import type { InputSource, RowKey } from "../inputs/input.ts";
 import { expiresAt } from "./content.ts";
 import type { LookupSpec, Outcome } from "./lookup.ts";
@@ -47,7 +46,7 @@ function readSourceKey(db: Db, input: InputSource, given: GivenKey, isCast: bool
         : await openLocalInput(session, keys, reading);
       const [found = null] = await session.readOnly(() =>
         session.pluck<string>(sql`
-          SELECT source_key FROM (${raw(opened.rawRows)}) AS found
+          SELECT source_key FROM (${sql.raw(opened.rawRows)}) AS found
           ORDER BY source_key = ${given.sourceKey} DESC, source_key LIMIT 1`),
       );
       return found;

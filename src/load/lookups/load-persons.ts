@@ -27,20 +27,15 @@ interface PersonState {
   readonly callNumbers: readonly number[];
 }
 
-const stateOfNew = ({ hashes, present }: EncodedPerson, callNumber: number): PersonState => ({
-  hashes,
-  callNumbers: groupNames.map((_, i) => (present?.[i] === false ? 0 : callNumber)),
-});
-
 /**
  * Inserts the states of new persons (`fresh`), updates those of persons with an equal answer, and locks the others and returns their
  * states. All in one pass in the order of the PIDs: loaders of the same persons wait for each other, without deadlocks or unique violations.
  */
 async function claimPersons(context: LoadContext, persons: readonly NumberedPerson[]) {
   const { session, run } = context;
-  const states = persons.map(({ person, callNumber }) => ({
-    pid: person.pid,
-    state: stateOfNew(person, callNumber),
+  const states = persons.map(({ person: { pid, hashes, present }, callNumber }) => ({
+    pid,
+    state: { hashes, callNumbers: groupNames.map((_, i) => (present?.[i] === false ? 0 : callNumber)) },
   }));
   // An update whose condition is false locks the row and doesn't write it. The new version of an updated row carries the
   // lock in xmax; an inserted row has none.

@@ -149,27 +149,22 @@ export async function resendBelow(
   return { below, isNew: true };
 }
 
-/** A job or an input that is no longer configured. */
-interface RetiredJob {
-  readonly job: string;
-  readonly source: string;
-  /** Published answers that are no longer present. */
-  readonly rows: number;
-}
-
-/** Marks the rows of jobs and inputs that are no longer configured as not present. @param configured job and input of every lookup */
+/**
+ * Marks the rows of jobs and inputs that are no longer configured as not present; returns these, each with the number of published
+ * answers that were present. @param configured job and input of every lookup
+ */
 export function retireJobs(
   db: Db,
   run: RunRef,
   configured: readonly { readonly job: string; readonly source: string }[],
-): Promise<readonly RetiredJob[]> {
+) {
   return db.transaction(run, async (session) => {
     const gone = await session.rows<{ job: string; source: string; kind: string }>(sql`
     UPDATE ${session.table("lookup_job")} AS j SET retired_at = now(), _synced_at = now()
     WHERE retired_at IS NULL AND NOT EXISTS (SELECT FROM json_to_recordset(${JSON.stringify(configured)}::json) AS c(job text, source text)
       WHERE c.job = j.job AND c.source = j.source)
     RETURNING job, source, kind`);
-    const retired: RetiredJob[] = [];
+    const retired = [];
     for (const { job, source, kind } of gone) {
       const isTheirs = sql`job = ${job} AND source = ${source}`;
       await session.change(sql`UPDATE ${session.table("lookup_row")} SET fingerprint = NULL, missing_since = now(), missing_runs = 0,

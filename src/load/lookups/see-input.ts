@@ -4,7 +4,6 @@ import { type Session, withRolePath } from "../db/session.ts";
 import type { ErasedSql } from "../erasure/subjects.ts";
 import { createFromInput, type OpenedInput, openForeignInput, openLocalInput } from "../inputs/read.ts";
 import type { InputDatabase, InputQuery } from "../inputs/input.ts";
-import { raw } from "../inputs/postgres.ts";
 import type { RunRef } from "../runs/fence.ts";
 import {
   comparison,
@@ -186,14 +185,14 @@ async function touchShared(
 ): Promise<void> {
   const row = session.table("lookup_row");
   const [known = 0] = await session.pluck<number>(sql`
-    SELECT count(*) FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL
+    SELECT count(*) FROM ${row} AS r WHERE ${sql.raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL
       AND NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = r.source_key)`);
   if (quiet <= known) return;
   await createFromInput(
     session,
     "shared",
-    sql`SELECT source_key, count(*) AS rows FROM (${raw(keys.rawRows)}) AS r
-      WHERE source_key IS NOT NULL AND ${raw(ownsKey(spec.shard, "source_key"))} GROUP BY source_key HAVING count(*) > 1`,
+    sql`SELECT source_key, count(*) AS rows FROM (${sql.raw(keys.rawRows)}) AS r
+      WHERE source_key IS NOT NULL AND ${sql.raw(ownsKey(spec.shard, "source_key"))} GROUP BY source_key HAVING count(*) > 1`,
   );
   await session.change(sql`
     INSERT INTO pg_temp.touched SELECT s.source_key, s.rows FROM pg_temp.shared AS s
@@ -218,20 +217,20 @@ function wantedKeys({ session, spec }: ReadingContext, freshness: Freshness): Ra
         JOIN ${session.table("email_validation")} AS v ON v.email_address = e.email_address
         WHERE x.job = ${job} AND x.source = ${source} AND x.resolved_at IS NULL AND x.code IN ('no_identifier', 'not_resolvable')
           AND v.status_changed_at IS NOT NULL AND v.email_validation_status IS DISTINCT FROM 'invalid'
-          AND ${raw(ownsKey(spec.shard, "x.source_key"))}`
+          AND ${sql.raw(ownsKey(spec.shard, "x.source_key"))}`
     : sql``;
   return type === "validate_emails"
     ? sql`SELECT r.source_key FROM ${session.table("input_email")} AS e JOIN ${row} AS r
-        ON ${raw(isRowOf(spec))} AND r.source_key = e.source_key AND r.fingerprint IS NOT NULL
+        ON ${sql.raw(isRowOf(spec))} AND r.source_key = e.source_key AND r.fingerprint IS NOT NULL
         WHERE e.source = ${source} AND convert_to(e.email_address, 'UTF8') IN (${wanted})`
-    : sql`SELECT r.source_key FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL AND r.content IN (${wanted}) ${revalidated}`;
+    : sql`SELECT r.source_key FROM ${row} AS r WHERE ${sql.raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL AND r.content IN (${wanted}) ${revalidated}`;
 }
 
 /** Counts the addresses of rows that were not read again. */
 async function countQuietAddresses({ session, spec }: ReadingContext): Promise<number> {
   const [addresses = 0] = await session.pluck<number>(sql`
     SELECT count(*) FROM ${session.table("input_email")} AS e JOIN ${session.table("lookup_row")} AS r
-      ON ${raw(isRowOf(spec))} AND r.source_key = e.source_key AND r.fingerprint IS NOT NULL
+      ON ${sql.raw(isRowOf(spec))} AND r.source_key = e.source_key AND r.fingerprint IS NOT NULL
     WHERE e.source = ${spec.source} AND NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = e.source_key)`);
   return addresses;
 }

@@ -4,7 +4,6 @@ import { tableText } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readErasureKey } from "../erasure/key.ts";
 import { erasedSql } from "../erasure/subjects.ts";
-import { raw } from "../inputs/postgres.ts";
 import { countInDoubt, touchTables } from "../ledger/ledger.ts";
 import {
   countDue,
@@ -333,7 +332,7 @@ export async function readCoverage(db: Db, spec: LookupSpec, unusable: number): 
 /** Content of each present row; for validate_emails each address once. */
 function contentsOf(session: Session, spec: LookupSpec): RawBuilder<unknown> {
   const rows = sql`${session.table("lookup_row")} AS r`;
-  const isPresent = sql`${raw(isRowOf(spec))} AND r.missing_since IS NULL`;
+  const isPresent = sql`${sql.raw(isRowOf(spec))} AND r.missing_since IS NULL`;
   return spec.type === "validate_emails"
     ? sql`SELECT DISTINCT convert_to(e.email_address, 'UTF8') AS content FROM ${rows}
         JOIN ${session.table("input_email")} AS e ON e.source = r.source AND e.source_key = r.source_key WHERE ${isPresent}`

@@ -2,7 +2,6 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 import type { RowKey } from "../inputs/input.ts";
-import { raw } from "../inputs/postgres.ts";
 import { publishAnswers, type RowLookupType, unmarkPresent } from "./answers.ts";
 import { rejectRows, resolveRejects } from "./rejects.ts";
 import { claimDue, forgetUnused } from "./claims.ts";
@@ -21,16 +20,8 @@ const TIME_BEFORE_ERASURE = "24 hours";
 
 const isGone = sql<boolean>`r.missing_runs >= ${RUNS_BEFORE_ERASURE} AND r.missing_since <= now() - ${TIME_BEFORE_ERASURE}::interval`;
 
-interface MissingRows {
-  /** Rows of the input now. */
-  readonly inputRows: number;
-  /** All that the job has read, missing ones included. */
-  readonly known: number;
-  readonly missing: number;
-}
-
-/** Counts the rows that the last reading found and missed. */
-export function countMissing(db: Db, { job, source }: LookupSpec): Promise<MissingRows> {
+/** Counts the rows that the last reading found and missed; `known` is all that the job has read, missing ones included. */
+export function countMissing(db: Db, { job, source }: LookupSpec) {
   return db.transaction(async (session) => {
     const [counts] = await session.rows(
       session.query
@@ -160,14 +151,14 @@ async function storeGone({ session, spec }: ReadingContext, seen: SeenInput, run
   const row = session.table("lookup_row");
   const isTouched = seen.isWhole ? sql`true` : sql`r.source_key IN (SELECT source_key FROM pg_temp.touched)`;
   await session.change(sql`UPDATE ${row} AS r SET missing_runs = r.missing_runs + 1, missing_run_id = ${run.runId}, _synced_at = now()
-    WHERE ${raw(isRowOf(spec))} AND r.missing_since IS NOT NULL AND r.missing_run_id <> ${run.runId}
+    WHERE ${sql.raw(isRowOf(spec))} AND r.missing_since IS NOT NULL AND r.missing_run_id <> ${run.runId}
       AND ${spec.erasesMissing} AND NOT EXISTS (SELECT FROM pg_temp.seen AS s WHERE s.source_key = r.source_key)`);
   await session.client.query("CREATE TEMP TABLE gone (source_key text) ON COMMIT DROP");
   return session.change(sql`
     WITH missed AS (
       UPDATE ${row} AS r SET fingerprint = NULL, missing_since = now(), missing_runs = 1, missing_run_id = ${run.runId}, _synced_at = now(),
         _run_id = ${run.runId}
-      WHERE ${raw(isRowOf(spec))} AND r.missing_since IS NULL AND ${isTouched}
+      WHERE ${sql.raw(isRowOf(spec))} AND r.missing_since IS NULL AND ${isTouched}
         AND NOT EXISTS (SELECT FROM pg_temp.seen AS s WHERE s.source_key = r.source_key)
       RETURNING r.source_key)
     INSERT INTO pg_temp.gone SELECT source_key FROM missed`);
@@ -230,7 +221,7 @@ async function rejectUnusable({ session, spec }: ReadingContext, load: LoadConte
     SELECT reject_id, code, source_key,
       row_number() OVER (PARTITION BY code, source_key ORDER BY created_at, reject_id) AS copy
     FROM ${reject} WHERE job = ${job} AND source = ${source} AND resolved_at IS NULL AND code = ANY(${codes})
-      AND ${raw(ownsKey(shard, "source_key"))}`;
+      AND ${sql.raw(ownsKey(shard, "source_key"))}`;
   const resolved = await session.change(sql`
     UPDATE ${reject} AS t SET resolved_at = now(), _synced_at = now()
     FROM (${open}) AS o

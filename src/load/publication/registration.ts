@@ -113,12 +113,6 @@ BEGIN
 END $mark$`;
 }
 
-/** Number and ID of a destination's last batch. */
-interface Position {
-  readonly number: number;
-  readonly id: string;
-}
-
 interface DestinationState {
   readonly name: string;
   /** Number of the last claimed batch; `confirmed` + 1 while it isn't confirmed. */
@@ -177,10 +171,14 @@ async function forget(
 }
 
 /**
- * Restarts from the destination's current batch: marks every table for full publication, and invalidates a batch in
+ * Restarts from the destination's current batch, `at`: marks every table for full publication, and invalidates a batch in
  * progress. Drops pending keys, which full publication covers.
  */
-export async function restartDestination(session: Session, name: string, at: Position | null): Promise<void> {
+export async function restartDestination(
+  session: Session,
+  name: string,
+  at: { readonly number: number; readonly id: string } | null,
+): Promise<void> {
   const oldest = (["claimed_key", "dirty_key"] as const).map(
     (table) => sql`(SELECT min(marked_at) FROM ${stateTable(session, table)} WHERE destination = ${name})`,
   );

@@ -162,13 +162,7 @@ async function moveCheckpoint(
 }
 
 /** Fields of an error of the server that name its place; none of them is a value. */
-interface Place {
-  readonly schema?: string;
-  readonly table?: string;
-  readonly column?: string;
-  readonly constraint?: string;
-  readonly where?: string;
-}
+type Place = Partial<Readonly<Record<"schema" | "table" | "column" | "constraint" | "where", string>>>;
 
 /** Code of a refusal that may be due to a value, as the answer has a single record. */
 const VALUE_REFUSED = "value_refused";
