@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { useContext } from "./postgres-context.ts";
 import { columnOf, valueOf } from "./suite/context.ts";
 import { erase } from "./suite/erased-couple.ts";
-import { ANSWERED_AT, commitOf, reserveAt, runOf } from "./suite/nights.ts";
+import { commitAt, commitOf, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { commitPersons, looseRecord, partialPerson, readRows, wholePerson } from "./suite/person-updates.ts";
 
@@ -81,8 +81,7 @@ async function answerAtOnce(...companies: readonly string[]) {
       ] as const,
   );
   const commit = commitOf(context.warehouse, spec, run, replies);
-  await reserveAt(context.warehouse, run, commit.ledger, { at: ANSWERED_AT });
-  await context.warehouse.commitLookup(commit);
+  await commitAt(context.warehouse, commit);
   return commit;
 }
 
@@ -188,8 +187,7 @@ describe("the history of people", () => {
     await readRows(context, spec, run, ["1"]);
     const person = wholePerson("p-ann", { full_name: "Ann Roe" });
     const commit = commitOf(context.warehouse, spec, run, [[looseRecord("1"), { pid: "p-ann", person }]]);
-    await reserveAt(context.warehouse, run, commit.ledger, { at: ANSWERED_AT });
-    await context.warehouse.commitLookup({ ...commit, keepsPeople: false });
+    await commitAt(context.warehouse, { ...commit, keepsPeople: false });
     expect(await valueOf(context, "SELECT full_name FROM person_data.person")).toBe("Ann Roe");
     expect(await groups()).toEqual([]);
   });

@@ -50,15 +50,13 @@ export async function openPostgresContext(
     readonly opsSchema?: string;
     readonly stateSchema?: string;
     readonly prepare?: string;
-    /** The warehouse's address; the test's own session connects directly. */
-    readonly through?: (url: string) => string;
   } = {},
 ): Promise<PostgresContext> {
   const isDefault = !options.schema && !options.opsSchema && !options.stateSchema && !options.prepare;
   const database = isDefault ? await takeMigratedDatabase() : await createDatabase();
   const client = await connectAsText(database.url);
   if (options.prepare) await client.query(options.prepare);
-  const url = (options.through ?? routeTo)(database.url);
+  const url = routeTo(database.url);
   const {
     schema = "person_data",
     opsSchema = "person_data_ops",

@@ -37,7 +37,7 @@ async function runChecks(
   session: PostgresSession,
   { names, description }: Db,
 ): Promise<readonly CheckLine[]> {
-  const [server] = await session.rows<{
+  const server = await session.one<{
     version: string;
     role: string;
     database: string;
@@ -48,7 +48,6 @@ async function runChecks(
       has_database_privilege(current_database(), 'TEMPORARY') AS can_make_temporary,
       current_setting('log_parameter_max_length') <> '0' AND (current_setting('log_min_duration_statement') <> '-1'
         OR current_setting('log_min_duration_sample') <> '-1' OR current_setting('log_statement') IN ('mod', 'all')) AS logs_values`);
-  if (!server) return [];
   const [role, database] = [quoteIdentifier(server.role), quoteIdentifier(server.database)];
   const lines: CheckLine[] = [
     {

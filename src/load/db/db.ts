@@ -108,6 +108,7 @@ export interface Db extends Naming {
   transaction<Result>(...args: readonly [Work<Result>] | readonly [RunRef, Work<Result>]): Promise<Result>;
   /** Like the session's functions of these names, in a transaction of their own. */
   readonly rows: PostgresSession["rows"];
+  readonly one: PostgresSession["one"];
   readonly pluck: PostgresSession["pluck"];
   readonly change: PostgresSession["change"];
   /** Runs work in one REPEATABLE READ transaction: all statements see one snapshot. Retried like any other. */
@@ -177,6 +178,7 @@ export function openDb(target: WarehouseTarget, foreign: InputDatabases): Db {
     reservations: new PQueue({ concurrency: PARALLEL_RESERVATIONS }),
     transaction,
     rows: (statement) => transaction((session) => session.rows(statement)),
+    one: (statement) => transaction((session) => session.one(statement)),
     pluck: (statement) => transaction((session) => session.pluck(statement)),
     change: (statement) => transaction((session) => session.change(statement)),
     snapshot: (work) =>

@@ -13,6 +13,8 @@ export type Statement<Row> = RawBuilder<Row> | Compilable<Row>;
 /** A connection to any Postgres database inside a transaction. */
 export interface PostgresSession {
   rows<Row>(statement: Statement<Row>): Promise<Row[]>;
+  /** Runs a statement that always returns a row, such as a query of aggregates. */
+  one<Row>(statement: Statement<Row>): Promise<Row>;
   /** Runs a statement and returns the first column of its rows. */
   pluck<Value>(statement: Statement<Readonly<Record<string, Value>>>): Promise<Value[]>;
   /** Runs a statement and returns the number of changed rows. */
@@ -135,6 +137,11 @@ function sessionOf(client: PoolClient, now: string): PostgresSession {
     async rows<Row>(statement: Statement<Row>) {
       // The caller declares the row type of SQL text.
       return (await query(statement)).rows as Row[];
+    },
+    async one<Row>(statement: Statement<Row>) {
+      const [row] = (await query(statement)).rows;
+      if (row === undefined) throw new Error("A statement that always returns a row returned none.");
+      return row as Row;
     },
     async pluck<Value>(statement: Statement<Readonly<Record<string, Value>>>) {
       const { rows } = await query(statement);

@@ -210,12 +210,11 @@ export async function addIdentifiers(session: Session, { pids, emails, rows }: I
   await addSubjects(session, "row", sql`SELECT * FROM ${list}`);
 }
 
-export async function stagedSubjects(session: Session): Promise<Identifiers> {
-  const [staged] = await session.rows<Identifiers>(sql`
+export function stagedSubjects(session: Session): Promise<Identifiers> {
+  return session.one<Identifiers>(sql`
     SELECT ARRAY(SELECT pid FROM pg_temp.erased_pid ORDER BY 1) AS pids, ARRAY(SELECT email FROM pg_temp.erased_email ORDER BY 1) AS emails,
       (SELECT coalesce(json_agg(json_build_object('source', source, 'sourceKey', source_key) ORDER BY source, source_key), '[]')
         FROM pg_temp.erased_row) AS rows`);
-  return staged ?? { pids: [], emails: [], rows: [] };
 }
 
 /** Number of subjects above which looking for each of them in a text takes longer than cutting out what may be one. */

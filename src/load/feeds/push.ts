@@ -57,11 +57,10 @@ async function stageWanted(db: Db, session: Session, source: InputSource): Promi
   await session.change(sql`
     CREATE TEMP TABLE push_wanted ON COMMIT DROP AS
     SELECT DISTINCT source_key AS service_pid FROM pg_temp.key_row WHERE btrim(source_key, ${BLANKS}) <> ''`);
-  const [counts] = await session.rows<{ read: number; missing: number; distinct: number }>(sql`
+  const { read, missing, distinct } = await session.one<Record<"read" | "missing" | "distinct", number>>(sql`
     SELECT count(*) AS read, count(*) FILTER (WHERE coalesce(btrim(source_key, ${BLANKS}), '') = '') AS missing,
       (SELECT count(*) FROM pg_temp.push_wanted) AS distinct
     FROM pg_temp.key_row`);
-  const { read = 0, missing = 0, distinct = 0 } = counts ?? {};
   const key = await readErasureKey(session, db.readErasureSecret);
   const wanted = { stage: "pg_temp.push_wanted", table: "segment_push_member", columns: ["service_pid"] };
   const suppressed = await removeErasedRows(session, key, wanted);
@@ -78,13 +77,12 @@ export function planPush(
 ): Promise<GivenRows & Pick<PushCounts, "toAdd" | "toRemove" | "own">> {
   return db.transaction(async (session) => {
     const given = await stageWanted(db, session, source);
-    const [counts] = await session.rows<{ known: number; toRemove: number; own: number }>(sql`
+    const { known, toRemove, own } = await session.one<Record<"known" | "toRemove" | "own", number>>(sql`
       SELECT count(*) FILTER (WHERE w.service_pid IS NOT NULL AND p.state IN ('member', 'invalid')) AS known,
         count(*) FILTER (WHERE w.service_pid IS NULL AND p.is_own AND p.state = 'member') AS "toRemove",
         count(*) FILTER (WHERE p.is_own AND p.state = 'member') AS own
       FROM ${stateOf(db)} AS p LEFT JOIN pg_temp.push_wanted AS w USING (service_pid)
       WHERE ${ofSegment(run, segmentId ?? "")}`);
-    const { known = 0, toRemove = 0, own = 0 } = counts ?? {};
     return { ...given, toAdd: given.wanted - known, toRemove, own };
   });
 }
@@ -115,13 +113,12 @@ export async function readWanted(
 }
 
 /** Counts the PIDs left to add and remove. */
-export async function countPush(db: Db, run: RunRef, segmentId: string): Promise<PushCounts> {
-  const [counts] = await db.rows<PushCounts>(sql`
+export function countPush(db: Db, run: RunRef, segmentId: string): Promise<PushCounts> {
+  return db.one<PushCounts>(sql`
     SELECT count(*) FILTER (WHERE ${isDue.add}) AS "toAdd", count(*) FILTER (WHERE ${isDue.remove}) AS "toRemove",
       count(*) FILTER (WHERE p.is_own AND p.state = 'member') AS own,
       count(*) FILTER (WHERE p.state = 'unknown') AS unknown
     FROM ${stateOf(db)} AS p WHERE ${ofSegment(run, segmentId)}`);
-  return counts ?? { toAdd: 0, toRemove: 0, own: 0, unknown: 0 };
 }
 
 /** Records the PIDs listed on a page. Returns how many were not on an earlier page of this reading. */

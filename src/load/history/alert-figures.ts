@@ -70,7 +70,7 @@ export function measureFields(db: Db, run: MeasuredRun): Promise<Shares> {
           ? sql`count(*) FILTER (WHERE cardinality(${sql.id(name)}) > 0) AS ${sql.id(name)}`
           : sql`count(${sql.id(name)}) AS ${sql.id(name)}`,
       );
-      const [found = {}] = await session.rows<Record<string, number>>(sql`
+      const found = await session.one<Record<string, number>>(sql`
         SELECT count(*) AS " rows", count(DISTINCT service_pid) AS " people", ${sql.join(counts)}
         FROM ${session.table(table.name)} WHERE service_pid = ANY(${[...pids]}::text[])`);
       const { " rows": rows = 0, " people": people = 0, ...known } = found;
@@ -127,13 +127,12 @@ export function countDeathsSince(
   db: Db,
   since: string,
 ): Promise<{ readonly people: number; readonly newestAt: string | null }> {
-  return readBriefly(db, async (session) => {
-    const [found] = await session.rows<{ people: number; newestAt: string | null }>(sql`
+  return readBriefly(db, (session) =>
+    session.one<{ people: number; newestAt: string | null }>(sql`
       SELECT count(*) AS people, to_char(max(at) AT TIME ZONE 'UTC', ${instant}) AS "newestAt" FROM (
         SELECT service_pid, min(first_seen_at) AS at FROM ${session.table("segment_death_signal")}
         GROUP BY 1 HAVING bool_or(is_present)) AS s
       WHERE at > ${since}::timestamptz AND EXISTS (
-        SELECT FROM ${session.table("identity_link")} AS l WHERE l.service_pid = s.service_pid)`);
-    return found ?? { people: 0, newestAt: null };
-  });
+        SELECT FROM ${session.table("identity_link")} AS l WHERE l.service_pid = s.service_pid)`),
+  );
 }

@@ -81,10 +81,10 @@ export function readRunningJobs(
       SELECT coalesce(sum(records_reserved), 0)::bigint AS sent FROM ${db.table("api_call")} AS c
       WHERE c.reserved_at >= l.acquired_at AND (c.run_id, c.job) = (l.run_id, l.job)) AS c ON l.shard = '0/1'
     WHERE l.released_at IS NULL ORDER BY l.acquired_at, l.job, l.shard`);
-    const [end] = await session.rows(
+    const end = await session.one(
       session.query.selectFrom("ops.sync_run").select(({ fn }) => fn.max("finished_at").as("at")),
     );
-    return { jobs, lastEndAt: end?.at ?? null };
+    return { jobs, lastEndAt: end.at };
   });
 }
 

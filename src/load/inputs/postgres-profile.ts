@@ -59,11 +59,8 @@ export async function samplePostgresInput(
   );
   const isUnique = containsUniqueKey(input.key, uniqueKeys);
   const options = { ranked: false };
-  const keys = await limited(async (session) => {
-    const rows = rawSelect(input, [], columns, options);
-    const [counts] = await session.rows(sql<KeyCounts>`${sql.raw(keyCountsSelect(rows, isUnique))}`);
-    return counts ?? { rows: 0, withoutKey: 0, duplicates: 0 };
-  });
+  const counted = keyCountsSelect(rawSelect(input, [], columns, options), isUnique);
+  const keys = await limited((session) => session.one(sql.raw<KeyCounts>(counted)));
   const parts = partsOf(input, "enrich", finderOf(columns));
   const values = parts.map(({ name, isArray }) => {
     const elements = `unnest(${name}::text[]) WITH ORDINALITY AS u(e, o)`;

@@ -344,7 +344,7 @@ async function tryReserve(session: Session, run: RunRef, call: CallReservation):
   if (prices !== null) await addTiers(session, run, prices, tiers);
   // FOR UPDATE in key order prevents deadlocks and sees the changes of earlier holders. The update below then finds
   // the rows already locked.
-  const [found] = await session.rows<{ rows: number; granted: number; limited_by: BudgetPeriod | null }>(sql`
+  const found = await session.one<{ rows: number; granted: number; limited_by: BudgetPeriod | null }>(sql`
     WITH wanted AS (
       SELECT budget, period, period_key, most FROM json_to_recordset(${JSON.stringify(rows)}::json)
         AS w(budget text, period text, period_key text, most bigint)),
@@ -375,7 +375,7 @@ async function tryReserve(session: Session, run: RunRef, call: CallReservation):
     SELECT rows, granted, (SELECT period FROM locked WHERE rest IS NOT NULL
       ORDER BY rest, period IN ('run', 'shard'), period = 'day' LIMIT 1) AS limited_by
     FROM found`);
-  if (!found || found.rows < rows.length) return null;
+  if (found.rows < rows.length) return null;
   return { granted: found.granted, limitedBy: found.granted === 0 ? found.limited_by : null };
 }
 

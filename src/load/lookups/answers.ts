@@ -70,7 +70,7 @@ export async function publishAnswers(
     MATCH_TIMES,
   ];
   // Rows without an answer have no history.
-  const [written] = await session.rows<{ rows: number; first: number }>(sql`
+  const { rows: changed, first } = await session.one<{ rows: number; first: number }>(sql`
     WITH ${write ? sql`answered AS (${write.answers}),` : sql``} staged AS MATERIALIZED (${rows}),
     written AS (
       INSERT INTO ${session.table(table)} AS t (job, source, source_key, ${list}, first_matched_at, last_matched_at,
@@ -88,7 +88,6 @@ export async function publishAnswers(
       SELECT job, source, source_key, request_completed_at, is_match, service_pid, match_score, now(), ${run.runId}
       FROM written WHERE is_first)
     SELECT count(*) AS rows, count(*) FILTER (WHERE is_first) AS first FROM written`);
-  const { rows: changed, first } = written ?? { rows: 0, first: 0 };
   context.touch(table, changed);
   context.touch("match_history", first);
   if (first < changed) await moveHistory(context, type, write?.written ?? rows);

@@ -256,15 +256,14 @@ export interface OpenClaims {
 }
 
 /** Counts the run's claims without an answer. */
-export async function countOpen(session: Session, kind: string, run: Claimant): Promise<OpenClaims> {
-  const [open] = await session.rows(
+export function countOpen(session: Session, kind: string, run: Claimant): Promise<OpenClaims> {
+  return session.one(
     claimsOf(session, kind, run).select(({ fn }) => [
       fn.countAll<number>().as("records"),
       sql<number>`coalesce(sum(rows), 0)::bigint`.as("rows"),
       fn.countAll<number>().filterWhere("is_sent", "=", true).as("sent"),
     ]),
   );
-  return open ?? { records: 0, rows: 0, sent: 0 };
 }
 
 /** Releases the run's claims: their contents stay due. */

@@ -119,12 +119,12 @@ export async function readPeopleChanged(session: Session, runId: string): Promis
   // The time is a parameter of its own statement, so that the plan can use the index by time.
   const groups = groupNames.map((name) => sql`bool_or(field_group = ${name}) AS ${sql.id(name)}`);
   const counts = groupNames.map((name) => sql`${name}::text, count(*) FILTER (WHERE ${sql.id(name)})`);
-  const [row] = await session.rows<Omit<PeopleChanged, "run_id">>(sql`
+  const row = await session.one<Omit<PeopleChanged, "run_id">>(sql`
     SELECT count(*) AS people, jsonb_build_object(${sql.join(counts)}) AS by_field_group
     FROM (
       SELECT service_pid, ${sql.join(groups)} FROM ${session.table("person_history")}
       WHERE valid_to >= ${since}::timestamptz AND _run_id = ${runId} GROUP BY 1) AS p`);
-  if (!row || row.people === 0) return null;
+  if (row.people === 0) return null;
   const changed = Object.entries(row.by_field_group).filter(([, people]) => people > 0);
   return { run_id: runId, people: row.people, by_field_group: Object.fromEntries(changed) };
 }

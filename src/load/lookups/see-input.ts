@@ -164,10 +164,9 @@ async function findTouched(
   await session.client.query("SET LOCAL enable_nestloop = off");
   await createFromInput(session, "touched", comparison(session, spec, keys));
   await session.client.query("SET LOCAL enable_nestloop TO DEFAULT");
-  const [found] = await session.rows<{ total: number; quiet: number }>(sql`
+  const { total, quiet } = await session.one<{ total: number; quiet: number }>(sql`
     SELECT coalesce(sum(rows), 0)::bigint AS total, coalesce(sum(rows) FILTER (WHERE source_key IS NULL), 0)::bigint AS quiet
     FROM pg_temp.touched`);
-  const { total, quiet } = found ?? { total: 0, quiet: 0 };
   await session.change(sql`DELETE FROM pg_temp.touched WHERE source_key IS NULL`);
   if (!keys.keyIsUnique) await touchShared(context, keys, quiet);
   await session.change(sql`

@@ -309,7 +309,7 @@ export interface Coverage {
 export async function readCoverage(db: Db, spec: LookupSpec, unusable: number): Promise<Coverage> {
   await analyzeLookups(db);
   return await db.transaction(async (session) => {
-    const [found] = await session.rows<Omit<Coverage, "source" | "answered">>(sql`
+    const counts = await session.one<Omit<Coverage, "source" | "answered">>(sql`
       SELECT count(*) + ${unusable}::bigint AS "inputRows", count(*) FILTER (WHERE a.outcome = 'matched') AS matched,
         count(*) FILTER (WHERE a.outcome = 'unmatched') AS unmatched,
         count(*) FILTER (WHERE a.outcome = 'rejected') + ${unusable}::bigint AS rejected,
@@ -317,14 +317,6 @@ export async function readCoverage(db: Db, spec: LookupSpec, unusable: number): 
       FROM (${contentsOf(session, spec)}) AS r
       LEFT JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = r.content
       LEFT JOIN ${session.table("lookup_due")} AS d ON d.kind = ${spec.kind} AND d.content = r.content`);
-    const counts = found ?? {
-      inputRows: 0,
-      matched: 0,
-      unmatched: 0,
-      rejected: 0,
-      due: 0,
-      oldestAnswerAt: null,
-    };
     return { source: spec.source, answered: counts.matched + counts.unmatched, ...counts };
   });
 }

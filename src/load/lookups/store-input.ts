@@ -22,20 +22,17 @@ const isGone = sql<boolean>`r.missing_runs >= ${RUNS_BEFORE_ERASURE} AND r.missi
 
 /** Counts the rows that the last reading found and missed; `known` is all that the job has read, missing ones included. */
 export function countMissing(db: Db, { job, source }: LookupSpec) {
-  return db.transaction(async (session) => {
-    const [counts] = await session.rows(
-      session.query
-        .selectFrom("state.lookup_row")
-        .select(({ fn }) => [
-          fn.countAll<number>().filterWhere("missing_since", "is", null).as("inputRows"),
-          fn.countAll<number>().as("known"),
-          fn.count<number>("missing_since").as("missing"),
-        ])
-        .where("job", "=", job)
-        .where("source", "=", source),
-    );
-    return counts ?? { inputRows: 0, known: 0, missing: 0 };
-  });
+  return db.one(
+    db.query
+      .selectFrom("state.lookup_row")
+      .select(({ fn }) => [
+        fn.countAll<number>().filterWhere("missing_since", "is", null).as("inputRows"),
+        fn.countAll<number>().as("known"),
+        fn.count<number>("missing_since").as("missing"),
+      ])
+      .where("job", "=", job)
+      .where("source", "=", source),
+  );
 }
 
 /** Returns up to `limit` keys that readings of three different runs, this one included, missed over at least a day. */

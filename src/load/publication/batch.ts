@@ -113,11 +113,11 @@ async function readBatch(
   // CREATE TABLE takes no parameters.
   const isOfBatch = sql`destination = ${sql.lit(destination)}`;
   const batch = stateTable(session, "claimed_key");
-  const [found] = await session.rows<{ names: readonly string[]; is_last: boolean }>(sql`
+  const found = await session.one<{ names: readonly string[]; is_last: boolean }>(sql`
     SELECT ARRAY(SELECT DISTINCT table_name FROM ${batch} WHERE ${isOfBatch}) AS names,
       NOT EXISTS (SELECT FROM ${stateTable(session, "dirty_key")} WHERE ${isOfBatch}) AS is_last`);
-  const names = new Set(found?.names);
-  const isLast = found?.is_last ?? false;
+  const names = new Set(found.names);
+  const isLast = found.is_last;
   const changed = tables.filter(({ name }) => names.has(name) || (isLast && name === FRESHNESS));
   const files: TableFiles[] = [];
   const copy = async (table: PublishableTable, content: TableFiles["content"], query: string) => {
@@ -230,10 +230,10 @@ async function readMeasures(
   const measures: SourceMeasure[] = [];
   for (const table of tables.filter(({ name }) => name !== FRESHNESS)) {
     const hash = sql.raw(hashText(table, format));
-    const [row] = await session.rows<{ rows: number; hash: string }>(
+    const row = await session.one<{ rows: number; hash: string }>(
       sql`SELECT count(*) AS rows, ${hash} AS hash FROM ${session.table(table.name)} AS t`,
     );
-    measures.push({ table: table.name, rows: BigInt(row?.rows ?? 0), hash: row?.hash ?? "0" });
+    measures.push({ table: table.name, rows: BigInt(row.rows), hash: row.hash });
   }
   return measures;
 }

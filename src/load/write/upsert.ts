@@ -121,7 +121,7 @@ export async function upsertRows(writing: Writing, upsert: Upsert): Promise<Upse
   const changes = values
     .filter((name) => !along.includes(name))
     .map((name) => sql`t.${sql.id(name)} IS DISTINCT FROM excluded.${sql.id(name)}`);
-  const [counts] = await session.rows<Pick<UpsertResult, "given" | "inserted" | "updated">>(sql`
+  const counts = await session.one<Pick<UpsertResult, "given" | "inserted" | "updated">>(sql`
     WITH given AS (
       SELECT DISTINCT ON (${key}) * FROM ${STAGED} ORDER BY ${key}, _ord DESC),
     written AS (
@@ -181,7 +181,7 @@ async function markMissing(
   const isMissing = sql`NOT ${isStaged(table)}`;
   const target = session.table(table.name);
   if (atMostHalf) {
-    const [rows = { all: 0, missing: 0 }] = await session.rows<{ all: number; missing: number }>(sql`
+    const rows = await session.one<{ all: number; missing: number }>(sql`
       SELECT count(*) AS all, count(*) FILTER (WHERE ${isMissing}) AS missing
       FROM ${target} AS t WHERE ${inScope} AND ${isUnmarked}`);
     if (rows.missing * 2 > rows.all) return { marked: 0, unbelieved: rows.missing };

@@ -88,7 +88,7 @@ export const rows = [
   { id: "key-bob", first_name: "Bob", last_name: "Roe", email: "bob@work.example", phone: "5550101" },
 ];
 
-export const replyOf = {
+const replyOf = {
   "key-ann": { pid: "p-ann", person: ann },
   "key-bob": { pid: "p-bob", person: bob },
 } as const;

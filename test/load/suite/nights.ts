@@ -15,7 +15,7 @@ import type {
   LookupReject,
   LookupSpec,
 } from "../../../src/load/lookups/lookup.ts";
-import type { LookupCommit } from "../../../src/load/lookups/commit.ts";
+import type { CommitResult, LookupCommit } from "../../../src/load/lookups/commit.ts";
 import type { PersonUpdate } from "../../../src/load/lookups/person-groups.ts";
 import type { LookupCounts } from "../../../src/load/lookups/counts.ts";
 import type { RunEnd } from "../../../src/load/runs/runs.ts";
@@ -288,12 +288,28 @@ export function gist(counts: LookupCounts): Readonly<Record<string, unknown>> {
   );
 }
 
-/** Reserves calls at a given time; by default each one is later than all earlier ones. */
+/** Time of a reservation, and by the service's clock of its answer; by default each call is later than all earlier ones. */
+export interface CallTime {
+  readonly at: string;
+  readonly callNumber?: number | undefined;
+}
+
+/** Reserves the calls of a commit at a given time, and commits it. */
+export async function commitAt(
+  warehouse: Warehouse,
+  commit: LookupCommit,
+  time: CallTime = { at: ANSWERED_AT },
+): Promise<CommitResult> {
+  await reserveAt(warehouse, commit.run, commit.ledger, time);
+  return warehouse.commitLookup(commit);
+}
+
+/** Reserves calls at a given time. */
 export async function reserveAt(
   { db }: Warehouse,
   { runId, job }: RunRef,
   calls: readonly Attempt[],
-  { at, callNumber }: { readonly at: string; readonly callNumber?: number },
+  { at, callNumber }: CallTime,
 ): Promise<void> {
   await db.transaction(async (session) => {
     for (const { callId, endpoint, startedAt, attempt } of calls) {
@@ -307,7 +323,7 @@ export async function reserveAt(
 }
 
 /** Every row read has one outcome, and every due row one reason. */
-export function expectCountsToAddUp(counts: LookupCounts): void {
+function expectCountsToAddUp(counts: LookupCounts): void {
   const { unchanged, duplicate, suppressed, waiting, toSend, rejectedBeforeSending, remaining } = counts;
   const ended = unchanged + duplicate + suppressed + waiting + toSend + rejectedBeforeSending + remaining;
   expect(ended).toBe(counts.read);
@@ -322,16 +338,10 @@ export async function runNight(
   { warehouse }: Context,
   spec: LookupSpec,
   respond: Responder = () => null,
-  options: {
-    /** Time of the answer by the service's clock, and of the reservation without `reservedAt`. */
-    readonly at?: string;
-    readonly reservedAt?: string;
-    readonly callNumber?: number;
-    readonly runId?: string;
-  } = {},
+  { at = ANSWERED_AT, callNumber }: Partial<CallTime> = {},
 ): Promise<Night> {
   const { counts: planned } = await warehouse.previewLookup(spec, 0);
-  const run = await begin(warehouse, spec, options.runId ?? randomUUID());
+  const run = await begin(warehouse, spec, randomUUID());
   const selection = await warehouse.selectLookup(spec, run);
   const { counts } = selection;
   // Only a plan counts the records of waiting rows, and only a run keeps answers.
@@ -352,14 +362,8 @@ export async function runNight(
   expect(records).toHaveLength(counts.toSend);
   if (records.length > 0) {
     const replies = records.map((record) => [record, respond(record)] as const);
-    const outcome = options.at === undefined ? {} : { completedAt: options.at };
-    const commit = commitOf(warehouse, spec, run, replies, outcome);
-    const { at = ANSWERED_AT, callNumber } = options;
-    await reserveAt(warehouse, run, commit.ledger, {
-      at: options.reservedAt ?? at,
-      ...(callNumber === undefined ? {} : { callNumber }),
-    });
-    await warehouse.commitLookup(commit);
+    const commit = commitOf(warehouse, spec, run, replies, { completedAt: at });
+    await commitAt(warehouse, commit, { at, callNumber });
   }
   await selection.close();
   await warehouse.endRun(run, endOf(counts), await readCoverage(warehouse.db, spec, counts.unusableKeys));

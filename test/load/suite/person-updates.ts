@@ -4,7 +4,7 @@ import { DriftLog } from "../../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../../src/schemas/enrich.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../../src/schemas/flatten.ts";
 import { personFields, personLists, personScalars } from "../../../src/schemas/person.ts";
-import { type CallOutcome, commitOf, runOf, ANSWERED_AT, reserveAt } from "./nights.ts";
+import { ANSWERED_AT, type CallOutcome, commitAt, commitOf, runOf } from "./nights.ts";
 import { enrichSpec, makePeople } from "./people.ts";
 import type { Context } from "./context.ts";
 import type { PersonUpdate } from "../../../src/load/lookups/person-groups.ts";
@@ -73,7 +73,7 @@ export async function commitPersons(
     readonly keys?: readonly string[];
     readonly callNumber?: number;
   } = {},
-): Promise<number> {
+): Promise<void> {
   const { warehouse } = context;
   const spec = outcome.spec ?? enrichSpec();
   const run = runOf(spec);
@@ -90,7 +90,5 @@ export async function commitPersons(
   );
   const commit = commitOf(warehouse, spec, run, replies, outcome);
   const { completedAt: at = ANSWERED_AT, callNumber } = outcome;
-  await reserveAt(warehouse, run, commit.ledger, { at, ...(callNumber === undefined ? {} : { callNumber }) });
-  const { rowsWritten } = await warehouse.commitLookup(commit);
-  return rowsWritten;
+  await commitAt(warehouse, commit, { at, callNumber });
 }
