@@ -5,16 +5,7 @@ import type { Drift } from "../../src/schemas/convert.ts";
 import { schemaOf } from "../../src/schemas/registry.ts";
 import { useContext } from "./postgres-context.ts";
 import { columnOf, ROW_VERSION, schemaNames, valueOf } from "./suite/context.ts";
-import {
-  ANSWERED_AT,
-  callOf,
-  commitOf,
-  rejectOf,
-  type Reply,
-  reserveAt,
-  runNight,
-  runOf,
-} from "./suite/nights.ts";
+import { callOf, commitOf, rejectOf, type Reply, runNight, runOf } from "./suite/nights.ts";
 import { enrichSpec, makePeople, resolveSpec, validateSpec } from "./suite/people.ts";
 import { commitPersons, looseRecord, partialPerson, readRows, wholePerson } from "./suite/person-updates.ts";
 
@@ -83,22 +74,6 @@ describe("a commit", () => {
     expect(again).toMatchObject({ rowsWritten: 0, notLoadable: [] });
     expect([await contents(), await totals()]).toEqual(before);
     expect(await valueOf(context, "SELECT count(*) FROM person_data_state.lookup_answer")).toBe("3");
-  });
-
-  test("leaves out the answers of calls that are loaded, and loads the others", async () => {
-    const first = await prepare(["1", matched("p-1")]);
-    await context.warehouse.commitLookup(first);
-    const second = await prepare(["2", matched("p-2")]);
-    const ledger = [...first.ledger, ...second.ledger];
-    await context.warehouse.commitLookup({
-      ...second,
-      ledger,
-      answers: [...first.answers, ...second.answers],
-    });
-    const answers = "SELECT is_first FROM person_data_state.lookup_answer";
-    expect(await columnOf(context, answers)).toEqual(["true", "true"]);
-    const pids = "SELECT service_pid FROM person_data.enrichment ORDER BY 1";
-    expect(await columnOf(context, pids)).toEqual(["p-1", "p-2"]);
   });
 
   test("an attempt that is recorded again, as its reply was lost, counts once", async () => {
@@ -239,24 +214,6 @@ describe("of several answers about a person", () => {
     await commitPersons(context, [partialPerson("p-ann", { phones: [phone, phone] })], { callNumber: 2 });
     await commitPersons(context, [whole], { callNumber: 1 });
     expect(await stored()).toBe("Ann Lee, 45, 3, 2");
-  });
-
-  test("of two whole ones in a commit the later wins, in any order", async () => {
-    await readRows(context, spec, run, ["1", "2"]);
-    const earlier = {
-      pid: "p-ann",
-      person: wholePerson("p-ann", { full_name: "Earlier", phones: [phone, phone] }),
-    };
-    const commits = [
-      commitOf(context.warehouse, spec, run, [[looseRecord("2"), earlier]], { completedAt: day(1) }),
-      commitOf(context.warehouse, spec, run, [[looseRecord("1"), { pid: "p-ann", person: whole }]]),
-    ];
-    for (const { ledger } of commits) await reserveAt(context.warehouse, run, ledger, { at: ANSWERED_AT });
-    const [first, second] = commits.toReversed();
-    if (!first || !second) throw new Error("two commits");
-    const answers = [...first.answers, ...second.answers];
-    await context.warehouse.commitLookup({ ...first, ledger: [...first.ledger, ...second.ledger], answers });
-    expect(await stored()).toBe("Ann Lee, 45, 3, 1");
   });
 
   test("partial ones in a commit add up, and change only their own fields of a whole one", async () => {

@@ -222,8 +222,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a late answer doesn't end a resend",
     file: "src/load/lookups/commit.ts",
-    from: "if (valid.length > 0) {",
-    to: "if (valid.length < 0) {",
+    from: "if (one) await keepResent",
+    to: "if (valid.length < 0) await keepResent",
     tests: ["test/nights/kills-content.slow.ts"],
     named: "don't end a resend",
     config: slow,

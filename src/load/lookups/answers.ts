@@ -245,15 +245,15 @@ export function keysOf(
     JOIN ${session.table("lookup_job")} AS j ON j.job = r.job AND j.source = r.source AND j.kind = ${kind}`;
 }
 
-/** Stores answers and publishes them for every row with their content. A later answer is kept. */
+/** Stores the answers of a call and publishes them for every row with their content. A later answer is kept. */
 export async function writeAnswers(
   context: LoadContext,
   { type, kind }: LoadSpec,
   answers: readonly LookupAnswer[],
 ): Promise<void> {
-  if (answers.length === 0) return;
+  const [one] = answers;
+  if (one === undefined) return;
   const { session, run } = context;
-  const ids = [...new Set(answers.map(({ callId }) => callId))];
   const isAddress = type === "validate_emails";
   const fields = isAddress ? [] : fieldsOf[type].filter((name) => name !== "is_match");
   const columns = fields.map(quoteIdentifier);
@@ -261,14 +261,14 @@ export async function writeAnswers(
   const from = columns.length === 0 ? sql`` : sql.raw(`, ${columns.map((name) => `s.${name}`).join(", ")}`);
   const set = [...columns, ...ANSWER_COLUMNS].map((name) => `${name} = excluded.${name}`);
   // A call missing from the ledger counts as earlier than all others.
-  const calls = sql`LEFT JOIN (SELECT call_id, call_number, reserved_at FROM ${session.table("api_call")}
-    WHERE call_id = ANY(${ids}::uuid[])) AS c ON c.call_id = s.call_id`;
+  const call = sql`LEFT JOIN (SELECT call_number, reserved_at FROM ${session.table("api_call")}
+    WHERE call_id = ${one.callId}::uuid) AS c ON true`;
   const write = sql<{ content: string }>`
     INSERT INTO ${session.table("lookup_answer")} AS t (kind, content, outcome, sent_service_pid, extra, api_request_id,
       request_completed_at, answered_at, call_number, call_id, is_first, _synced_at, _run_id ${own})
     SELECT ${kind}, s.content, s.outcome, s.sent_service_pid, ${isAddress ? sql`NULL::jsonb` : sql`s._extra`}, s.api_request_id,
       s.request_completed_at, coalesce(c.reserved_at, now()), coalesce(c.call_number, 0), s.call_id, true, now(), ${run.runId} ${from}
-    FROM ${staged(type, answers)} ${calls} ORDER BY s.content
+    FROM ${staged(type, answers)} ${call} ORDER BY s.content
     ON CONFLICT (kind, content) DO UPDATE SET ${sql.raw(set.join(", "))}, is_first = t.is_first AND t.call_number = excluded.call_number,
       _synced_at = now(), _run_id = excluded._run_id WHERE ${REPLACES}
     RETURNING ${isAddress ? sql`encode(content, 'hex') AS content` : sql`t.*`}`;

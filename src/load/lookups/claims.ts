@@ -225,22 +225,22 @@ export async function takeClaims(session: Session, kind: string, run: Claimant, 
 
 /**
  * Makes contents due again whose answer is still older than a job's last `--resend`: their call was made before it, and loaded late.
- * @param callIds calls that answered them
+ * @param callId call that answered them
  */
 export async function keepResent(
   session: Session,
   kind: string,
   runId: string,
   contents: readonly string[],
-  callIds: readonly string[],
+  callId: string,
 ): Promise<void> {
   // Most calls are later: then no content is looked up.
   await session.change(sql`
     INSERT INTO ${session.table("lookup_due")} (kind, content, rows, was_rejected, is_sent, _synced_at, _run_id)
     SELECT ${kind}, a.content, 0, false, false, now(), ${runId}
     FROM (SELECT max(resend_below) AS below FROM ${session.table("lookup_job")} WHERE kind = ${kind} AND retired_at IS NULL) AS j
-    JOIN (SELECT min(coalesce(call_number, 0)) AS first FROM unnest(${callIds}::uuid[]) AS u(call_id)
-      LEFT JOIN ${session.table("api_call")} USING (call_id)) AS c ON c.first < j.below
+    JOIN (SELECT coalesce((SELECT call_number FROM ${session.table("api_call")} WHERE call_id = ${callId}::uuid), 0) AS number) AS c
+      ON c.number < j.below
     CROSS JOIN LATERAL (SELECT content FROM ${session.table("lookup_answer")}
       WHERE kind = ${kind} AND content = ${anyContent(contents)}
         AND outcome <> 'rejected' AND call_number < j.below OFFSET 0) AS a

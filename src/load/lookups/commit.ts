@@ -19,6 +19,7 @@ import { loadPersons } from "./load-persons.ts";
 import { writeAnswers } from "./answers.ts";
 import { resolveAnswered, writeErased, writeRejects } from "./rejects.ts";
 
+/** Outcomes of records of one call; a large response is committed in parts, the last one with its entry in the ledger. */
 export interface LookupCommit {
   /** Run that commits, under its lock. */
   readonly run: RunRef;
@@ -42,7 +43,7 @@ export interface CommitResult {
 }
 
 /**
- * Commits a group of calls atomically and retries conflicts with other loaders: the answers by content, the published rows of every
+ * Commits outcomes of a call atomically and retries conflicts with other loaders: the answers by content, the published rows of every
  * input row with one of these contents, and the ledger. A record with a value that Postgres rejects becomes a reject as long as
  * others of its answer load; otherwise the table is at fault, and nothing is committed.
  */
@@ -112,18 +113,10 @@ async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<C
     const valid = answers.filter(({ record }) => !isInvalid.has(record.recordId));
     await writeRejects(writing, spec, [...rejects, ...invalid]);
     await writeErased(writing, spec, erased);
-    if (valid.length > 0) {
-      const callIds = [...new Set(valid.map(({ callId }) => callId))];
-      const answered = valid.map(({ record }) => record.content);
-      await keepResent(writing.session, spec.kind, run.runId, answered, callIds);
-    }
-    if (taken.wereRejected) {
-      await resolveAnswered(
-        writing,
-        spec,
-        valid.map(({ record }) => record.content),
-      );
-    }
+    const answered = valid.map(({ record }) => record.content);
+    const [one] = valid;
+    if (one) await keepResent(writing.session, spec.kind, run.runId, answered, one.callId);
+    if (taken.wereRejected) await resolveAnswered(writing, spec, answered);
     // Claims that an erasure or another run took away are counted at the end of the run; a later run of the job counts the outcome of
     // an answer that it loads.
     const isLater = sentBy !== undefined && spec.job === run.job;

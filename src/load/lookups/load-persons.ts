@@ -15,11 +15,6 @@ import {
   UNKNOWN_HASH,
 } from "./person-groups.ts";
 
-interface NumberedPerson {
-  readonly person: EncodedPerson;
-  readonly callNumber: number;
-}
-
 interface PersonState {
   /** By field group in declared order, {@link HASH_LENGTH} characters each. */
   readonly hashes: string;
@@ -31,9 +26,9 @@ interface PersonState {
  * Inserts the states of new persons (`fresh`), updates those of persons with an equal answer, and locks the others and returns their
  * states. All in one pass in the order of the PIDs: loaders of the same persons wait for each other, without deadlocks or unique violations.
  */
-async function claimPersons(context: LoadContext, persons: readonly NumberedPerson[]) {
+async function claimPersons(context: LoadContext, persons: readonly EncodedPerson[], callNumber: number) {
   const { session, run } = context;
-  const states = persons.map(({ person: { pid, hashes, present }, callNumber }) => ({
+  const states = persons.map(({ pid, hashes, present }) => ({
     pid,
     state: { hashes, callNumbers: groupNames.map((_, i) => (present?.[i] === false ? 0 : callNumber)) },
   }));
@@ -81,7 +76,7 @@ const hashAt = (hashes: string, i: number) => hashes.slice(i * HASH_LENGTH, (i +
  * Compares an answer with the stored state: the groups to write, in declared order, and the state afterwards. An earlier answer changes
  * nothing; an equal one only updates the call number.
  */
-function decideGroups({ person, callNumber }: NumberedPerson, state: PersonState) {
+function decideGroups(person: EncodedPerson, state: PersonState, callNumber: number) {
   const hashes: string[] = [];
   const callNumbers = [...state.callNumbers];
   const writes = groupNames.map((_, i) => {
@@ -117,10 +112,15 @@ function rowsOf(
 /** Merges answers for persons that the warehouse has: only groups whose content differs are written. */
 async function mergePersons(
   context: LoadContext,
-  known: readonly (NumberedPerson & { readonly state: PersonState })[],
+  persons: readonly EncodedPerson[],
+  stored: ReadonlyMap<string, PersonState>,
+  callNumber: number,
 ): Promise<void> {
-  if (known.length === 0) return;
-  const decided = known.map((one) => ({ person: one.person, ...decideGroups(one, one.state) }));
+  const decided = persons.flatMap((person) => {
+    const state = stored.get(person.pid);
+    return state ? [{ person, ...decideGroups(person, state, callNumber) }] : [];
+  });
+  if (decided.length === 0) return;
   const withScalars = decided.filter(({ writes }) => writes[0]).map(({ person }) => person);
   const changed = new Set(await updateScalars(context, withScalars));
   for (const [i, group] of listGroups.entries()) {
@@ -193,60 +193,39 @@ async function replaceList(
   if (keepsPeople) await dropUnchanged(context, group, pids);
 }
 
-async function readCallNumbers(
-  { session }: LoadContext,
-  answers: readonly LookupAnswer[],
-): Promise<ReadonlyMap<string, number>> {
-  const ids = [...new Set(answers.map(({ callId }) => callId))];
-  const calls = session.query.selectFrom("ops.api_call").select(["call_id", "call_number"]);
-  const rows = await session.rows(calls.where(sql<boolean>`call_id = ANY(${ids}::uuid[])`));
-  return new Map(rows.map((row) => [row.call_id, row.call_number]));
-}
-
 /**
  * Splits persons into rounds in which no PID repeats. Of two complete answers for one person only the later is kept.
  * A partial answer gets a separate round, so that absent fields keep the earlier value.
  */
-function roundsOf(
-  answers: readonly LookupAnswer[],
-  numberOf: ReadonlyMap<string, number>,
-): readonly (readonly NumberedPerson[])[] {
-  const numbered = answers
-    .flatMap(({ person, callId }): NumberedPerson[] =>
-      // Every PreparedPerson is made by encodePerson.
-      person ? [{ person: person as EncodedPerson, callNumber: numberOf.get(callId) ?? 0 }] : [],
-    )
-    .toSorted((a, b) => a.callNumber - b.callNumber);
-  const byPid = new Map<string, NumberedPerson[]>();
-  for (const one of numbered) {
-    const earlier = byPid.get(one.person.pid);
-    if (earlier === undefined || isWhole(one.person)) byPid.set(one.person.pid, [one]);
-    else earlier.push(one);
+function roundsOf(answers: readonly LookupAnswer[]): readonly (readonly EncodedPerson[])[] {
+  const byPid = new Map<string, EncodedPerson[]>();
+  // Every PreparedPerson is made by encodePerson.
+  for (const person of answers.flatMap((answer) => (answer.person as EncodedPerson | null) ?? [])) {
+    const earlier = byPid.get(person.pid);
+    if (earlier === undefined || isWhole(person)) byPid.set(person.pid, [person]);
+    else earlier.push(person);
   }
-  const rounds: NumberedPerson[][] = [];
+  const rounds: EncodedPerson[][] = [];
   for (const [, persons] of [...byPid].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
-    for (const [i, person] of persons.entries()) {
-      const round = rounds[i] ?? [];
-      round.push(person);
-      rounds[i] = round;
-    }
+    for (const [i, person] of persons.entries()) (rounds[i] ??= []).push(person);
   }
   return rounds;
 }
 
-/** Loads the persons of a group of answers: new ones by COPY into the final tables, known ones merged. */
+/** Loads the persons of a call's answers: new ones by COPY into the final tables, known ones merged. */
 export async function loadPersons(context: LoadContext, answers: readonly LookupAnswer[]): Promise<void> {
-  for (const round of roundsOf(answers, await readCallNumbers(context, answers))) {
-    const { fresh, states } = await claimPersons(context, round);
-    const known = round.flatMap((one) => {
-      const state = states.get(one.person.pid);
-      return state ? [{ ...one, state }] : [];
-    });
+  const [one] = answers;
+  if (one === undefined) return;
+  const calls = context.session.query.selectFrom("ops.api_call").select("call_number");
+  // A call missing from the ledger counts as earlier than all others.
+  const [callNumber = 0] = await context.session.pluck<number>(calls.where("call_id", "=", one.callId));
+  for (const round of roundsOf(answers)) {
+    const { fresh, states } = await claimPersons(context, round, callNumber);
     await insertPersons(
       context,
-      round.map(({ person }) => person).filter(({ pid }) => fresh.has(pid)),
+      round.filter(({ pid }) => fresh.has(pid)),
     );
-    await mergePersons(context, known);
+    await mergePersons(context, round, states, callNumber);
   }
   await recordAliases(context, answers);
 }
