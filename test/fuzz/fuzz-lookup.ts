@@ -48,11 +48,7 @@ export type RowMaker = Pick<Warehouse, "preparePerson">;
 /** Converts a person like the warehouse, and keeps the source for comparison. */
 function transparent(maker: RowMaker): RowMaker {
   return {
-    preparePerson(update) {
-      const { pid, bytes } = maker.preparePerson(update);
-      const kept = { update, pid, bytes };
-      return kept;
-    },
+    preparePerson: (update) => Object.assign(maker.preparePerson(update), { update }),
   };
 }
 

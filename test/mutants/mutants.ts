@@ -207,8 +207,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "an answer isn't bought again before it expires",
     file: "src/load/lookups/content.ts",
-    from: "${expiresAt(job, a)} > now()",
-    to: "${expiresAt(job, a)} < now()",
+    from: "${expiresAt(job)} > now()",
+    to: "${expiresAt(job)} < now()",
     tests: ["test/nights/due.test.ts"],
   },
   {
@@ -255,7 +255,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "--resend repeats earlier answers",
     file: "src/load/lookups/content.ts",
-    from: 'job.resendBelow === null ? "true" : `${a}.call_number >= ${job.resendBelow}`',
+    from: 'job.resendBelow === null ? "true" : `a.call_number >= ${job.resendBelow}`',
     to: '"true"',
     tests: ["test/nights/due.test.ts"],
     named: "--resend",

@@ -12,12 +12,7 @@ import * as inputs from "../../src/load/inputs/read.ts";
 import * as ledger from "../../src/load/ledger/ledger.ts";
 import * as reserve from "../../src/load/ledger/reserve.ts";
 import * as lookups from "../../src/load/lookups/commit.ts";
-import {
-  createRowStore,
-  encodePerson,
-  type PersonUpdate,
-  type PreparedPerson,
-} from "../../src/load/lookups/person-groups.ts";
+import { createRowStore, encodePerson, type PersonUpdate } from "../../src/load/lookups/person-groups.ts";
 import * as selection from "../../src/load/lookups/selection.ts";
 import { openWarehouse as open } from "../../src/load/open.ts";
 import * as alerts from "../../src/load/runs/alerts.ts";
@@ -62,7 +57,7 @@ const functions = {
   finishBatch: committed(push.finishBatch),
   removeMembers: committed(members.removeMembers),
   commitFeed: async (db: Db, parts: FeedCommit) => (await commit(db, parts.run, parts)).results,
-  preparePerson: (_db: Db, update: PersonUpdate): PreparedPerson => encodePerson(update, createRowStore()),
+  preparePerson: (_db: Db, update: PersonUpdate) => encodePerson(update, createRowStore()),
 };
 
 type Functions = typeof functions;

@@ -87,7 +87,7 @@ export async function claimDue(
     WITH answered AS (
       DELETE FROM ${table} AS d WHERE d.kind = ${kind} AND NOT ${isOthers(session, run)} AND d.content = ANY (ARRAY(
         SELECT a.content FROM pg_temp.due AS w JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${kind} AND a.content = w.content
-        WHERE ${isFresh(freshness, "a")})) RETURNING d.content)
+        WHERE ${isFresh(freshness)})) RETURNING d.content)
     UPDATE pg_temp.due AS w SET claim = 'other' FROM answered WHERE w.content = answered.content`);
   await forgetUnwanted(session, spec, run);
 }

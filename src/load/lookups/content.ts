@@ -16,43 +16,37 @@ export type Freshness = Pick<LookupSpec, "type" | "refreshAfterMs" | "refreshUnm
   readonly resendBelow: number | null;
 };
 
-/** SQL fraction (0 to 1) by which the first answer of a content expires early. */
-function spreadOf({ type }: Freshness, content: string): string {
-  const hash = type === "validate_emails" ? `sha256(${content})` : content;
-  return `(('x' || encode(substring(${hash} FROM 1 FOR 4), 'hex'))::bit(32)::bigint / 4294967296.0)`;
-}
-
 const NEVER = "'infinity'::timestamptz";
 
-/** SQL time at which an answer `a` expires; infinity for never. */
-export function expiresAt(job: Freshness, a: string): RawBuilder<unknown> {
+/** SQL time at which an answer `a` expires; infinity for never. The first answer of a content expires early by a part of its hash. */
+export function expiresAt({ type, refreshAfterMs, refreshUnmatchedAfterMs }: Freshness): RawBuilder<unknown> {
+  const hash = type === "validate_emails" ? "sha256(a.content)" : "a.content";
+  const spread = `(('x' || encode(substring(${hash} FROM 1 FOR 4), 'hex'))::bit(32)::bigint / 4294967296.0)`;
   const after = (ageMs: number | null) =>
     ageMs === null
       ? NEVER
-      : `${a}.answered_at + ${ageMs} * CASE WHEN ${a}.is_first THEN 1 - ${SPREAD} * ${spreadOf(job, `${a}.content`)} ELSE 1 END
+      : `a.answered_at + ${ageMs} * CASE WHEN a.is_first THEN 1 - ${SPREAD} * ${spread} ELSE 1 END
         * interval '1 millisecond'`;
   return sql.raw(
-    `CASE ${a}.outcome WHEN 'rejected' THEN ${NEVER} WHEN 'matched' THEN ${after(job.refreshAfterMs)}
-      WHEN 'unmatched' THEN ${after(job.refreshUnmatchedAfterMs)} END`,
+    `CASE a.outcome WHEN 'rejected' THEN ${NEVER} WHEN 'matched' THEN ${after(refreshAfterMs)}
+      WHEN 'unmatched' THEN ${after(refreshUnmatchedAfterMs)} END`,
   );
 }
 
 /** SQL condition: an answer `a` exists and is fresh. A rejected content stays so until its reject is retried. */
-export function isFresh(job: Freshness, a: string): RawBuilder<unknown> {
-  const isSinceResend = job.resendBelow === null ? "true" : `${a}.call_number >= ${job.resendBelow}`;
-  return sql`coalesce(${sql.raw(a)}.outcome = 'rejected' OR (${sql.raw(isSinceResend)} AND ${expiresAt(job, a)} > now()), false)`;
+export function isFresh(job: Freshness): RawBuilder<unknown> {
+  const isSinceResend = job.resendBelow === null ? "true" : `a.call_number >= ${job.resendBelow}`;
+  return sql`coalesce(a.outcome = 'rejected' OR (${sql.raw(isSinceResend)} AND ${expiresAt(job)} > now()), false)`;
 }
 
 /** SQL condition that an index can check: only such answers `a` may have expired. Null if none ever expires. */
-export function mayBeExpired(
-  { refreshAfterMs, refreshUnmatchedAfterMs }: Freshness,
-  a: string,
-): RawBuilder<unknown> | null {
+export function mayBeExpired({
+  refreshAfterMs,
+  refreshUnmatchedAfterMs,
+}: Freshness): RawBuilder<unknown> | null {
   const ages = [refreshAfterMs, refreshUnmatchedAfterMs].filter((age) => age !== null);
   if (ages.length === 0) return null;
-  return sql.raw(
-    `${a}.answered_at <= now() - ${Math.min(...ages) * (1 - SPREAD)} * interval '1 millisecond'`,
-  );
+  return sql.raw(`a.answered_at <= now() - ${Math.min(...ages) * (1 - SPREAD)} * interval '1 millisecond'`);
 }
 
 /** A mapped value: `name` is an SQL expression of a text, or of an array of texts without nulls. */
@@ -300,7 +294,7 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
         WHEN s.is_waiting THEN 'waiting'
         WHEN NOT s.is_usable THEN ${rejected("no_identifier")}
         WHEN NOT s.is_resolvable THEN ${rejected("not_resolvable")}
-        WHEN ${isFresh(freshness, "a")} THEN CASE WHEN ${sql.raw(isSame)} THEN 'unchanged' ELSE 'reused' END
+        WHEN ${isFresh(freshness)} THEN CASE WHEN ${sql.raw(isSame)} THEN 'unchanged' ELSE 'reused' END
         ${
           formerKind === null
             ? sql.raw("")
@@ -336,7 +330,7 @@ export function seenAddresses({ session, spec, freshness }: RowContext): RawBuil
   return sql`SELECT d.content, d.address, d.rows, d.rank, to_json(d.address)::text AS record, NULL::text AS sent_pid, a.outcome AS prior,
       CASE
         WHEN octet_length(d.address) > ${MAX_KEY_BYTES} THEN 'reject:key_too_long'
-        WHEN ${isFresh(freshness, "a")} THEN 'unchanged'
+        WHEN ${isFresh(freshness)} THEN 'unchanged'
         WHEN a.content IS NULL THEN 'never_answered'
         WHEN a.call_number < ${freshness.resendBelow}::bigint THEN 'resend'
         ELSE 'expired'

@@ -128,7 +128,7 @@ export function readRowFacts(
     const known = [...new Set([...addresses, ...emails.map(({ email_address: address }) => address)])];
     const states: StoredState[] = [];
     for (const spec of specs) {
-      const expires = sql`nullif(${expiresAt({ ...spec, resendBelow: null }, "a")}, 'infinity')`;
+      const expires = sql`nullif(${expiresAt({ ...spec, resendBelow: null })}, 'infinity')`;
       const rows =
         spec.type === "validate_emails"
           ? sql`SELECT convert_from(a.content, 'UTF8') AS source_key, a.*, ${expires} AS due_at FROM ${answer} AS a

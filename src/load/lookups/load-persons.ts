@@ -199,8 +199,7 @@ async function replaceList(
  */
 function roundsOf(answers: readonly LookupAnswer[]): readonly (readonly EncodedPerson[])[] {
   const byPid = new Map<string, EncodedPerson[]>();
-  // Every PreparedPerson is made by encodePerson.
-  for (const person of answers.flatMap((answer) => (answer.person as EncodedPerson | null) ?? [])) {
+  for (const person of answers.flatMap((answer) => answer.person ?? [])) {
     const earlier = byPid.get(person.pid);
     if (earlier === undefined || isWhole(person)) byPid.set(person.pid, [person]);
     else earlier.push(person);

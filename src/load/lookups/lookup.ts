@@ -2,7 +2,7 @@ import type { RawBuilder } from "kysely";
 import type { Session } from "../db/session.ts";
 import type { InputSource, LookupType } from "../inputs/input.ts";
 import type { RunRef } from "../runs/fence.ts";
-import type { PreparedPerson } from "./person-groups.ts";
+import type { EncodedPerson } from "./person-groups.ts";
 import type { Cell } from "../../schemas/convert.ts";
 
 export interface LookupAnswer {
@@ -14,7 +14,7 @@ export interface LookupAnswer {
   readonly cells: readonly Cell[];
   readonly extra: Cell;
   /** The person, for a match of an enrichment. */
-  readonly person: PreparedPerson | null;
+  readonly person: EncodedPerson | null;
   readonly apiRequestId: string | null;
   /** Completion time reported by the service. */
   readonly completedAt: string;

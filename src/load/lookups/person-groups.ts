@@ -150,14 +150,6 @@ export interface PersonUpdate {
   readonly lists: readonly (FlatList | undefined)[];
 }
 
-/**
- * Person in the encoding of the place of record: compact text, so that the parsed answer can be freed before loading.
- */
-export interface PreparedPerson {
-  readonly pid: string;
-  readonly bytes: number;
-}
-
 /** Columns of the first group of an encoded person. */
 export const PERSON_COLUMNS = ["service_pid", ...personScalars, "_extra"];
 
@@ -197,8 +189,13 @@ export const HASH_LENGTH = 16;
 /** Hash of a group whose stored content is not completely known. */
 export const UNKNOWN_HASH = "-".repeat(HASH_LENGTH);
 
-/** A person, encoded once, for comparing and for loading. Compact, because those that wait for their commit are in memory. */
-export interface EncodedPerson extends PreparedPerson, StoredGroups {
+/**
+ * A person, encoded once for comparing and for loading: compact text, so that the parsed answer can be freed while it waits for its
+ * commit.
+ */
+export interface EncodedPerson extends StoredGroups {
+  readonly pid: string;
+  readonly bytes: number;
   /** By {@link groupNames}, as in `person_state.group_hashes`. */
   readonly hashes: string;
   /** By scalar, then `_extra`: false for those absent from the answer, whose cells are null; null if all are present. */

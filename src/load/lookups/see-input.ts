@@ -201,13 +201,13 @@ async function touchShared(
 /** Keys of rows read before whose content is wanted: left by an earlier run, expired, or rejected for addresses that were found invalid. */
 function wantedKeys({ session, spec }: ReadingContext, freshness: Freshness): RawBuilder<unknown> {
   const { kind, type, job, source } = spec;
-  const oldest = mayBeExpired(freshness, "a");
+  const oldest = mayBeExpired(freshness);
   const due = sql`SELECT content FROM ${session.table("lookup_due")} WHERE kind = ${kind}`;
   const wanted =
     oldest === null
       ? due
       : sql`${due} UNION ALL SELECT a.content FROM ${session.table("lookup_answer")} AS a
-          WHERE a.kind = ${kind} AND ${oldest} AND NOT ${isFresh(freshness, "a")}`;
+          WHERE a.kind = ${kind} AND ${oldest} AND NOT ${isFresh(freshness)}`;
   const row = session.table("lookup_row");
   // Rows that were rejected for lack of an address, one of which isn't invalid any more.
   const revalidated = spec.dropsInvalidEmails

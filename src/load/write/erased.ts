@@ -9,7 +9,6 @@ import {
   type EncodedPerson,
   encodePerson,
   listGroups,
-  type PreparedPerson,
   PERSON_COLUMNS,
 } from "../lookups/person-groups.ts";
 import type { Db } from "../db/db.ts";
@@ -46,8 +45,8 @@ export interface NamingAnswer {
   readonly pids: readonly (string | null)[];
   /** Addresses in the request. */
   readonly emails: readonly string[];
-  /** The person of the answer, made by `encodePerson`; null without one. */
-  readonly person: PreparedPerson | null;
+  /** The person of the answer; null without one. */
+  readonly person: EncodedPerson | null;
   /** JSON texts. */
   readonly json: readonly Cell[];
 }
@@ -77,14 +76,9 @@ export async function withoutErased(
     if (!isNamed) return { person, json };
     return {
       json: json.map((text) => (erased.json.has(text ?? "") ? null : text)),
-      person: person && personWithout(personOf(person), erased),
+      person: person && personWithout(person, erased),
     };
   });
-}
-
-/** Every PreparedPerson is made by encodePerson. */
-function personOf(person: PreparedPerson): EncodedPerson {
-  return person as EncodedPerson;
 }
 
 const kinds = ["pids", "emails", "json", "contents"] as const;
@@ -162,12 +156,11 @@ function namedBy({ content, pids, emails, person, json }: NamingAnswer): Named {
     json: json.filter((text) => text !== null),
   };
   if (person === null) return named;
-  const encoded = personOf(person);
   for (const [group, cells] of cellsOfGroups.entries()) {
     const hasNames = cells.pids.length + cells.emails.length + cells.clears.length > 0;
     // Few rows have JSON, which is an object: others need not be decoded.
-    if (!hasNames && !bytesOf(encoded, group).includes("{")) continue;
-    for (const row of decodeRows(encoded, group)) {
+    if (!hasNames && !bytesOf(person, group).includes("{")) continue;
+    for (const row of decodeRows(person, group)) {
       for (const at of [...cells.pids, ...cells.clears]) named.pids.push(row[at] ?? "");
       for (const at of cells.emails) named.emails.push(emailAt(row, at));
       for (const at of cells.json) if (row[at]) named.json.push(row[at]);
