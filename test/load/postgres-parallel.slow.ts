@@ -62,9 +62,9 @@ async function reserveInOrder(
   first: number,
   commits: readonly LookupCommit[],
 ): Promise<readonly LookupCommit[]> {
-  for (const [i, { run: sender, ledger, answers }] of commits.entries()) {
-    const time = answers[0]?.completedAt ?? ANSWERED_AT;
-    await reserveAt(warehouse, sender, ledger, { at: time, callNumber: first + i });
+  for (const [i, commit] of commits.entries()) {
+    const time = commit.answers[0]?.completedAt ?? ANSWERED_AT;
+    await reserveAt(warehouse, commit, { at: time, callNumber: first + i });
   }
   return commits;
 }

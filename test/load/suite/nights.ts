@@ -6,7 +6,6 @@ import { nextCallNumber, tableId } from "../../../src/load/db/names.ts";
 import type { Warehouse } from "../../support/bound-load.ts";
 import { type KeyedRecord, recordsOf } from "../../support/keyed-records.ts";
 import type { Cell } from "../../../src/schemas/convert.ts";
-import { type RunCounter, runCounters } from "../../../src/schemas/ops.ts";
 import type { Context } from "./context.ts";
 import { readCoverage } from "../../../src/load/lookups/selection.ts";
 import type {
@@ -18,7 +17,7 @@ import type {
 import type { CommitResult, LookupCommit } from "../../../src/load/lookups/commit.ts";
 import type { PersonUpdate } from "../../../src/load/lookups/person-groups.ts";
 import type { LookupCounts } from "../../../src/load/lookups/counts.ts";
-import type { RunEnd } from "../../../src/load/runs/runs.ts";
+import { noCounts, type RunEnd } from "../../../src/load/runs/runs.ts";
 import type { Attempt } from "../../../src/schemas/ledger.ts";
 import type { CallReservation, SendingLimits } from "../../../src/load/ledger/reserve.ts";
 import type { RunRef } from "../../../src/load/runs/fence.ts";
@@ -237,31 +236,12 @@ export function commitOf(
   };
 }
 
-/** Counters of a finished run. */
-export function countersOf(changes: Partial<Record<RunCounter, number>>): Record<RunCounter, number> {
-  const zeros = Object.fromEntries(Object.keys(runCounters).map((name) => [name, 0]));
-  // Every counter has a value.
-  return { ...zeros, ...changes } as Record<RunCounter, number>;
-}
-
 /** End of a successful job. */
-export function endOf(counts: LookupCounts): RunEnd {
-  return {
-    status: counts.remaining > 0 ? "limited" : "succeeded",
-    limitedBy: counts.remaining > 0 ? "max_records" : null,
-    error: null,
-    tables: enrichJob.writes,
-    counters: countersOf({
-      records_read: counts.read,
-      records_unchanged: counts.unchanged,
-      records_duplicate: counts.duplicate,
-      records_suppressed: counts.suppressed,
-      records_waiting: counts.waiting,
-      records_sent: counts.toSend,
-      records_rejected_before_sending: counts.rejectedBeforeSending,
-      records_remaining: counts.remaining,
-    }),
-  };
+export function endOf({ remaining }: LookupCounts): RunEnd {
+  const end = { error: null, tables: enrichJob.writes, counters: noCounts };
+  return remaining > 0
+    ? { ...end, status: "limited", limitedBy: "max_records" }
+    : { ...end, status: "succeeded", limitedBy: null };
 }
 
 /** Result of a night. */
@@ -270,7 +250,6 @@ export interface Night {
   readonly counts: LookupCounts;
   /** Sent records, parsed, by the keys of their rows (`1` or `1,2`). */
   readonly sent: Readonly<Record<string, unknown>>;
-  readonly records: readonly KeyedRecord[];
 }
 
 /** Groups, history and what varies between equal nights. */
@@ -300,19 +279,18 @@ export async function commitAt(
   commit: LookupCommit,
   time: CallTime = { at: ANSWERED_AT },
 ): Promise<CommitResult> {
-  await reserveAt(warehouse, commit.run, commit.ledger, time);
+  await reserveAt(warehouse, commit, time);
   return warehouse.commitLookup(commit);
 }
 
-/** Reserves calls at a given time. */
+/** Reserves the calls of a commit at a given time. */
 export async function reserveAt(
   { db }: Warehouse,
-  { runId, job }: RunRef,
-  calls: readonly Attempt[],
+  { run: { runId, job }, ledger }: LookupCommit,
   { at, callNumber }: CallTime,
 ): Promise<void> {
   await db.transaction(async (session) => {
-    for (const { callId, endpoint, startedAt, attempt } of calls) {
+    for (const { callId, endpoint, startedAt, attempt } of ledger) {
       await session.change(sql`
         INSERT INTO ${tableId(db.names, "api_call")} (call_id, run_id, job, call_number, endpoint, started_at, attempt, records_sent,
           response_bytes, possibly_billed, reserved_at, records_reserved, records_in_doubt,
@@ -344,20 +322,9 @@ export async function runNight(
   const run = await begin(warehouse, spec, randomUUID());
   const selection = await warehouse.selectLookup(spec, run);
   const { counts } = selection;
-  // Only a plan counts the records of waiting rows, and only a run keeps answers.
-  if (spec.acceptParameters !== "keep") {
-    expect(counts).toEqual({ ...planned, waitingRecords: 0, isQuiet: counts.isQuiet });
-  }
+  // Only a plan counts the records of waiting rows.
+  expect(counts).toEqual({ ...planned, waitingRecords: 0, isQuiet: counts.isQuiet });
   expectCountsToAddUp(counts);
-  if (counts.parametersChanged > 0) {
-    await selection.close();
-    await warehouse.endRun(
-      run,
-      { ...endOf(counts), status: "limited", limitedBy: "parameters_changed" },
-      null,
-    );
-    return { run, counts, sent: {}, records: [] };
-  }
   const records = await recordsOf(warehouse.db, spec, selection);
   expect(records).toHaveLength(counts.toSend);
   if (records.length > 0) {
@@ -370,7 +337,7 @@ export async function runNight(
   const sent = records
     .map((record) => [record.keys.join(","), JSON.parse(record.json)] as const)
     .toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return { run, counts, records, sent: Object.fromEntries(sent) };
+  return { run, counts, sent: Object.fromEntries(sent) };
 }
 
 /** Matches every record with a PID derived from its first row's key. */
