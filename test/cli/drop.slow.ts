@@ -6,20 +6,18 @@ import { lockFile } from "../../src/process-state.ts";
 import { connect, open } from "../load/bare-database.ts";
 import { enrichSpec } from "../load/suite/people.ts";
 import { runHere, runHereJson } from "./support/in-process.ts";
-import { configText, makeSetting, PEOPLE, type Setting } from "./support/setting.ts";
+import { type ConfigParts, makeSetting, PEOPLE, type Setting } from "./support/setting.ts";
 
 const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+const PUBLISH = "publish: { local: { type: duckdb, path: people.duckdb } }\n";
 const SCHEMAS = "SELECT nspname AS name FROM pg_namespace WHERE nspname ~ '^(person_data|crm)' ORDER BY 1";
 
 /** A trial against a sandbox that runs alone, with a table of the user in its schema. */
-async function makeTrial(more = "", warehouse?: string): Promise<Setting> {
+async function makeTrial(more = "", parts: ConfigParts = {}) {
   const sandbox = await startSandbox({ seed: 1, people: PEOPLE, compresses: false });
   onTestFinished(() => sandbox.close());
-  const setting = await makeSetting({ rows: 20 });
-  await writeFile(
-    join(setting.cwd, "config.yaml"),
-    `${configText({ baseUrl: sandbox.url, jobs: JOBS, ...(warehouse ? { warehouse } : {}) })}${more}`,
-  );
+  const setting = await makeSetting({ rows: 20, baseUrl: sandbox.url, jobs: JOBS });
+  await setting.configure(parts, more);
   expect((await runHereJson(["run"], setting)).code).toBe(0);
   return setting;
 }
@@ -28,7 +26,7 @@ const drop = (setting: Setting, ...flags: readonly string[]) =>
   runHereJson(["drop", "--trial", ...flags], setting);
 
 test("drop --trial lists what it removes, asks, removes the trial alone, and can be repeated", async () => {
-  const setting = await makeTrial("publish: { local: { type: duckdb, path: people.duckdb } }\n");
+  const setting = await makeTrial(PUBLISH);
   await setting.query("CREATE TABLE person_data.notes AS SELECT 1 AS id");
   await mkdir(join(setting.cwd, ".person-etl/spool"), { recursive: true });
   await writeFile(join(setting.cwd, ".person-etl/sandbox-1-5000.json"), "{}");
@@ -89,7 +87,7 @@ test("drop --trial refuses a warehouse of another service, one that nothing fill
 
 test("drop --trial drops only its own names from a schema that it shares with others", async () => {
   const warehouse = '{ type: postgres, url: "${WAREHOUSE_URL}", state_schema: public }';
-  const setting = await makeTrial("publish: { local: { type: duckdb, path: people.duckdb } }\n", warehouse);
+  const setting = await makeTrial(PUBLISH, { warehouse });
   await setting.query(`CREATE TABLE public.invoices_of_mine (id bigint GENERATED ALWAYS AS IDENTITY);
     CREATE FUNCTION public.double_of(n bigint) RETURNS bigint LANGUAGE sql RETURN n * 2;
     CREATE TYPE public.mood AS ENUM ('good')`);
@@ -124,16 +122,15 @@ async function makeSamples(setting: Setting): Promise<void> {
   await setting.query("TRUNCATE crm.replaced; INSERT INTO crm.replaced VALUES (1, 'Ada'), (2, 'Grace')");
 }
 
-const inputsText = (names: readonly string[]) =>
-  names
-    .map((name) => `  ${name}: { table: crm.${name}, key: id, fields: { first_name: first_name } }\n`)
-    .join("");
+/** More inputs, before the jobs. */
+const SAMPLES = `  generated: { table: crm.generated, key: id, fields: { first_name: first_name } }
+  replaced: { table: crm.replaced, key: id, fields: { first_name: first_name } }
+`;
 
 test("drop --trial drops sample tables of inputs while they have the generated rows, and the sandbox's own state", async () => {
   const setting = await makeTrial();
   await makeSamples(setting);
-  const text = configText({ jobs: JOBS }).replace("jobs:", `${inputsText(["generated", "replaced"])}jobs:`);
-  await writeFile(join(setting.cwd, "config.yaml"), text);
+  await setting.configure({ baseUrl: "sandbox", jobs: SAMPLES + JOBS });
   await setting.query("UPDATE person_data_ops.warehouse_identity SET service_host = 'sandbox:1'");
   await mkdir(join(setting.cwd, ".person-etl"), { recursive: true });
   for (const seed of [1, 2])
@@ -153,12 +150,8 @@ test("drop --trial drops sample tables of inputs while they have the generated r
 test("a real service refuses sample rows as an input, and takes rows that replaced them", async () => {
   const setting = await makeSetting({ rows: 1 });
   await makeSamples(setting);
-  const jobs = `${JOBS}  a: { type: enrich, input: generated }\n  b: { type: enrich, input: replaced }\n`;
-  const base = configText({ baseUrl: "http://127.0.0.1:1", jobs });
-  await writeFile(
-    join(setting.cwd, "config.yaml"),
-    base.replace("jobs:", `${inputsText(["generated", "replaced"])}jobs:`),
-  );
+  const jobs = `${SAMPLES}${JOBS}  a: { type: enrich, input: generated }\n  b: { type: enrich, input: replaced }\n`;
+  await setting.configure({ baseUrl: "http://127.0.0.1:1", jobs });
   const { stdout } = await runHere(["check"], setting);
   expect(stdout.split("\n").filter((line) => line.includes("names a table of sample rows"))).toEqual([
     expect.stringContaining("generated"),
@@ -181,7 +174,7 @@ test("drop --trial refuses while an erasure is pending, and says how many are fo
 });
 
 test("drop --trial leaves working files of a destination that another process publishes to, and of others' destinations", async () => {
-  const setting = await makeTrial("publish: { local: { type: duckdb, path: people.duckdb } }\n");
+  const setting = await makeTrial(PUBLISH);
   const folder = join(setting.cwd, ".person-etl/publish/duckdb");
   await writeFile(join(folder, "other.duckdb"), "");
   const lock = await lockFile(join(folder, "local.lock"));
@@ -227,14 +220,12 @@ test("drop --trial names a view of the user that reads the trial, and removes no
   expect(await setting.query(SCHEMAS)).toHaveLength(4);
 });
 
-test.each(["schema", "ops_schema", "state_schema"])(
-  "a trial stays apart if only %s is changed",
-  async (key) => {
-    const setting = await makeTrial();
-    const text = configText({ jobs: JOBS, warehouse: `{ url: "\${WAREHOUSE_URL}", ${key}: other }` });
-    await writeFile(join(setting.cwd, "config.yaml"), text);
-    const refused = await runHereJson(["run"], setting);
-    expect([refused.code, refused.document.error?.code]).toEqual([2, "schemas_mixed"]);
-    expect(refused.document.error?.message).toContain("other not.");
-  },
-);
+test("a trial stays apart if only one of its schemas is changed", async () => {
+  const setting = await makeTrial();
+  for (const key of ["schema", "ops_schema", "state_schema"]) {
+    await setting.configure({ warehouse: `{ url: "\${WAREHOUSE_URL}", ${key}: other }` });
+    const { code, document } = await runHereJson(["run"], setting);
+    expect([code, document.error?.code]).toEqual([2, "schemas_mixed"]);
+    expect(document.error?.message).toContain("other not.");
+  }
+});

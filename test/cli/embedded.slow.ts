@@ -1,27 +1,23 @@
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { exampleQueries } from "../../src/cli/commands/database.ts";
-import { isAlive, postmasterPid } from "../support/embedded-files.ts";
+import { isAlive, postmasterPid, waitUntilGone } from "../support/embedded-files.ts";
 import { makeLastingFolder } from "../support/embedded-process.ts";
 import { atEnd } from "./support/at-end.ts";
 import { runCli, runJson, startCli } from "./support/cli.ts";
-import { configText, startSandbox } from "./support/setting.ts";
+import { type ConfigParts, configText, startSandbox } from "./support/setting.ts";
 import { runSql } from "../support/run-sql.ts";
 
-/** A folder with a configuration without dependencies: sandbox and embedded database. */
-async function makeEmbedded(
-  change: (text: string) => string = (text) => text,
-): Promise<{ cwd: string; dataDir: string }> {
+/** A folder with a configuration without dependencies: sandbox and embedded database. @param sql query of the input */
+async function makeEmbedded(parts: ConfigParts = {}, sql?: string) {
   const { folder: cwd, remove } = await makeLastingFolder();
   atEnd(remove);
-  const dataDir = join(cwd, "data-dir");
-  const text = configText()
-    .replace('url: "${WAREHOUSE_URL}"', "url: embedded")
-    .replace(/people: \d+/u, "people: 200");
-  await writeFile(join(cwd, "config.yaml"), change(`${text}data_dir: data-dir\n`));
-  return { cwd, dataDir };
+  const text = configText({ ...parts, warehouse: "{ url: embedded }" })
+    .replace(/people: \d+/u, "people: 200")
+    .replace("table: crm.customers", (table) => (sql === undefined ? table : `sql: "${sql}"`));
+  await writeFile(join(cwd, "config.yaml"), `${text}data_dir: data-dir\n`);
+  return { cwd, dataDir: join(cwd, "data-dir") };
 }
 
 test.concurrent("with sandbox and embedded database one command does everything, and the second sends nothing", async () => {
@@ -66,15 +62,10 @@ test.concurrent("with sandbox and embedded database one command does everything,
 });
 
 test.concurrent("a second signal stops a run and its embedded database immediately", async () => {
-  const { cwd, dataDir } = await makeEmbedded();
-  const baseUrl = await startSandbox(cwd, ["--latency", "10000"]);
-  const text = await readFile(join(cwd, "config.yaml"), "utf8");
+  const baseUrl = await startSandbox(".", ["--latency", "10000"]);
   const rows =
     "SELECT id, 'Ann' AS first_name, 'Lee' || id AS last_name, NULL AS email, NULL AS work_email, '+1224303' || 6000 + id AS phone, '' AS city FROM generate_series(1, 50) AS id";
-  const config = text
-    .replace("base_url: sandbox", `base_url: ${baseUrl}`)
-    .replace("table: crm.customers", `sql: "${rows}"`);
-  await writeFile(join(cwd, "config.yaml"), config);
+  const { cwd, dataDir } = await makeEmbedded({ baseUrl }, rows);
   const env = { PERSON_SERVICE_API_KEY: "any" };
   const running = startCli(["--log-level", "debug", "run"], { cwd, env });
   await running.logged('"event":"sending"');
@@ -84,6 +75,5 @@ test.concurrent("a second signal stops a run and its embedded database immediate
   await running.logged("a second signal stops at once");
   running.child.kill("SIGINT");
   expect((await running.result).code).toBe(143);
-  for (let waitedMs = 0; isAlive(pid) && waitedMs < 30_000; waitedMs += 50) await delay(50);
-  expect(isAlive(pid)).toBe(false);
+  await waitUntilGone(pid);
 });

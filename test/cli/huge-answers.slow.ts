@@ -1,12 +1,10 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { createGzip, gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { type Sent, startService } from "./support/answering-service.ts";
 import { runJson } from "./support/cli.ts";
 import { runMeasured } from "./support/measured-cli.ts";
 import { partOf } from "../support/test-size.ts";
-import { configText, createCustomers, makeSetting } from "./support/setting.ts";
+import { makeSetting } from "./support/setting.ts";
 
 const MB = 1024 * 1024;
 /** Memory limit of deploy/. */
@@ -102,11 +100,9 @@ async function startShaped(shape: Shape) {
 test.for(partOf(Object.entries(shapes), 3))(
   "%s at concurrency 64 ends as an error within the memory that deploy/ grants",
   async ([, shape]) => {
-    const setting = await makeSetting();
-    await createCustomers(setting.url, 4000);
     const { state, url } = await startShaped(shape);
     const service = "  concurrency: 64\n";
-    await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: url, service, jobs: JOBS }));
+    const setting = await makeSetting({ rows: 4000, baseUrl: url, service, jobs: JOBS });
     const { code, stdout, peakMebibytes } = await runMeasured(["--json", "run", "--yes"], setting);
     const { jobs } = JSON.parse(stdout);
     expect([code, jobs[0].status, jobs[0].error.code]).toEqual([1, "failed", "service_failing"]);

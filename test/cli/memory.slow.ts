@@ -1,5 +1,3 @@
-import { mkdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { Client } from "pg";
 import { expect, test } from "vitest";
 import type { ColumnType } from "../../src/schemas/field.ts";
@@ -8,15 +6,15 @@ import type { Column, Table } from "../../src/schemas/table.ts";
 import { sized } from "../support/test-size.ts";
 import { runJson } from "./support/cli.ts";
 import { runMeasured } from "./support/measured-cli.ts";
-import { configText, createCustomers, makeSetting, startSandbox } from "./support/setting.ts";
+import { makeServed, makeSetting } from "./support/setting.ts";
 
 const PEOPLE = sized(2000, 4000);
 const COPIES = 100;
 const GUESTS = sized(150_000, 1_000_000);
 
 test("people with a hundred rows each, and very many placeholders, run within the program's heap", async () => {
-  const setting = await makeSetting();
-  await createCustomers(setting.url, PEOPLE);
+  const jobs = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+  const setting = await makeServed({ rows: PEOPLE, jobs });
   const client = new Client({ connectionString: setting.url });
   await client.connect();
   const columns = "first_name, last_name, email, work_email, phone, city";
@@ -24,9 +22,6 @@ test("people with a hundred rows each, and very many placeholders, run within th
     SELECT c.id + 10000 * i, ${columns} FROM crm.customers AS c, generate_series(2, ${COPIES}) AS i`);
   await client.query(`INSERT INTO crm.customers (id, first_name, last_name, email)
     SELECT 10000000 + i, 'Guest', 'Guest', 'nobody@example.com' FROM generate_series(1, ${GUESTS}) AS i`);
-  const baseUrl = await startSandbox(setting.cwd);
-  const jobs = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
-  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl, jobs }));
 
   const first = await runJson(["run", "--yes"], setting);
   expect(first.code).toBe(0);
@@ -81,11 +76,8 @@ function fillStatement(table: Table): string {
 }
 
 test("a publication takes at most 256 MiB: the first one, of changes, of an erasure, and with --verify", async () => {
-  const setting = await makeSetting();
-  const publish = "publish:\n  local: { type: duckdb, path: copies/people.duckdb }\n";
-  await writeFile(join(setting.cwd, "config.yaml"), `${configText()}${publish}`);
-  await mkdir(join(setting.cwd, "copies"));
-  await createCustomers(setting.url, 10);
+  const setting = await makeSetting({ rows: 10 });
+  await setting.configure({}, "publish:\n  local: { type: duckdb, path: people.duckdb }\n");
   await runJson(["migrate"], setting);
   for (const table of tables.filter(({ schema }) => schema === "data")) {
     await setting.query(`SET session_replication_role = replica; ${fillStatement(table)}`);

@@ -6,6 +6,7 @@ import { givePort } from "../support/embedded-files.ts";
 import { makeLastingFolder } from "../support/embedded-process.ts";
 import { openStoppableDatabase } from "../support/stoppable-database.ts";
 import { makeFolder, runJson, startCli } from "./support/cli.ts";
+import { readLedger } from "./support/controls.ts";
 import { API_KEY, configText, createCustomers, startSandbox } from "./support/setting.ts";
 import { runSql } from "../support/run-sql.ts";
 
@@ -47,13 +48,7 @@ async function startRun() {
       throw new Error(`nothing was loaded: ${(await running.result).stdout}`);
     await delay(100);
   }
-  // Answer of the sandbox's controls.
-  const ledger = async () =>
-    (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as {
-      requests: number;
-      contents: { received_more_than_once: number; distinct_records: number };
-    };
-  return { database, cwd, env, running, start, ledger };
+  return { database, cwd, env, running, start, ledger: () => readLedger(sandbox) };
 }
 
 test("a lasting outage ends the run with every answer on disk, and the next run sends none of them again", {

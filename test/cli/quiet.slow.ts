@@ -2,14 +2,7 @@ import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
 import { runCli, runJson } from "./support/cli.ts";
-import {
-  API_KEY,
-  configText,
-  createCustomers,
-  makeSetting,
-  sampleRows,
-  startSandbox,
-} from "./support/setting.ts";
+import { API_KEY, makeServed, makeSetting, sampleRows } from "./support/setting.ts";
 
 const ROWS = 300;
 const FAULTS =
@@ -46,16 +39,13 @@ async function filesBelow(folder: string): Promise<readonly { name: string; path
 }
 
 test("at level trace, with faults and a crash, no output and no file contains a value or a key", async () => {
-  const service = await startSandbox(".", [`--faults=${FAULTS}`]);
-  const setting = await makeSetting();
-  await createCustomers(setting.url, ROWS);
   const jobs = `jobs:
   resolve_customers: { type: resolve, input: customers }
   validate_customers: { type: validate_emails, input: customers }
   enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers }
 alerts: { webhook: "\${WEBHOOK}", stale_after: 1s }
 `;
-  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: service, jobs }));
+  const setting = await makeServed({ rows: ROWS, jobs }, `--faults=${FAULTS}`);
   const webhook = "http://127.0.0.1:9/T0/webhook-secret-4711";
   const env = { ...setting.env, WEBHOOK: webhook };
   const said: string[] = [];
@@ -154,7 +144,7 @@ test.each([
 });
 
 test("an unhandled rejection is reported without a stack trace, and resources are closed", async () => {
-  const setting = await makeSetting({ rows: 10 });
+  const setting = await makeServed({ rows: 10 }, "--latency", "5000");
   // Thrown outside our code, like a bug in a library, while the command is working.
   const stray = `const timer = setInterval(() => {
       if (process.listenerCount("uncaughtException") === 0) return;
@@ -163,8 +153,6 @@ test("an unhandled rejection is reported without a stack trace, and resources ar
     }, 50)`;
   await writeFile(join(setting.cwd, "stray.mjs"), stray);
   const env = { ...setting.env, NODE_OPTIONS: `--import=${join(setting.cwd, "stray.mjs")}` };
-  const baseUrl = await startSandbox(setting.cwd, ["--latency", "5000"]);
-  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl }));
   const { code, document, stdout, stderr } = await runJson(["run"], { ...setting, env });
   expect([code, document.error?.code]).toEqual([1, "internal"]);
   expect(document.error?.message).toContain("--log-level debug");

@@ -1,18 +1,12 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { expect, test } from "vitest";
-import { makeFolder, runCli, runJson } from "./support/cli.ts";
+import { runCli, runJson } from "./support/cli.ts";
 import { setFaults } from "./support/controls.ts";
-import { configText, createCustomers, makeSetting, startSandbox } from "./support/setting.ts";
-
-const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+import { makeServed } from "./support/setting.ts";
 
 test("rejected records are listed with what their codes mean, retried and dropped", async () => {
-  const setting = await makeSetting();
-  await createCustomers(setting.url, 40);
+  const jobs = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+  const setting = await makeServed({ rows: 40, jobs }, "--faults", "poison=Poison");
   await setting.query("UPDATE crm.customers SET first_name = 'Poison' WHERE id IN (3, 5)");
-  const sandbox = await startSandbox(await makeFolder(), ["--faults", "poison=Poison"]);
-  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox, jobs: JOBS }));
   expect((await runJson(["rejects", "list"], setting)).document).toMatchObject({
     error: { code: "not_set_up" },
   });
@@ -34,7 +28,7 @@ test("rejected records are listed with what their codes mean, retried and droppe
 
   const refused = await runJson(["rejects", "retry"], setting);
   expect([refused.code, refused.document.error?.code]).toEqual([3, "confirmation"]);
-  await setFaults(sandbox, "");
+  await setFaults(setting.baseUrl, "");
   const retried = await runJson(["rejects", "retry", "--source-key", "customers/3", "--yes"], setting);
   expect([retried.code, retried.document]).toEqual([0, { rejects: 1, due: 1, resolved: 0 }]);
   const run = await runJson(["run"], setting);

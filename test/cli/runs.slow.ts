@@ -1,15 +1,12 @@
 import { expect, test } from "vitest";
 import { runHere, runHereJson } from "./support/in-process.ts";
-import { configText, makeSetting } from "./support/setting.ts";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { makeSetting } from "./support/setting.ts";
 
 const RESOLVE = "jobs:\n  resolve_customers: { type: resolve, input: customers }\n";
 
 test("runs list and runs show report earlier runs like the run itself, by a prefix of their ID", async () => {
-  const setting = await makeSetting({ rows: 40, jobs: RESOLVE });
   const prices = "prices: { currency: USD, resolve: 0.01 }\n";
-  await writeFile(join(setting.cwd, "config.yaml"), `${configText({ rows: 40, jobs: RESOLVE })}${prices}`);
+  const setting = await makeSetting({ rows: 40, jobs: RESOLVE + prices });
   const here = (...args: string[]) => runHere(args, setting);
   const json = (...args: string[]) => runHereJson(args, setting);
 

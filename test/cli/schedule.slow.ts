@@ -1,15 +1,13 @@
-import { once } from "node:events";
-import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import parsePrometheus from "parse-prometheus-text-format";
 import { describe, expect, it } from "vitest";
+import { startServer } from "../support/http-proxy.ts";
 import { atEnd } from "./support/at-end.ts";
 import { setFaults } from "./support/controls.ts";
 import { type RunningCli, runCli, runJson, startCli } from "./support/cli.ts";
-import { API_KEY, configText, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+import { API_KEY, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
 
 /** An hour (UTC) far from the present one. */
 const HOUR = (new Date().getUTCHours() + 12) % 24;
@@ -18,16 +16,9 @@ const NIGHTLY = `jobs:
   enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, max_records_per_run: 5 }
 `;
 
-/** A configuration whose pages use a free port. */
-const configOf = (jobs = NIGHTLY, more = "", baseUrl = "sandbox") =>
-  `${configText({ jobs, baseUrl })}\nhttp: { port: 0 }\n${more}`;
-
-/** A new warehouse with this configuration. */
-async function settingOf(config: string): Promise<Setting> {
-  const setting = await makeSetting({ rows: 60 });
-  await writeFile(join(setting.cwd, "config.yaml"), config);
-  return setting;
-}
+/** A new warehouse. Pages use a free port unless other sections say more. */
+const settingOf = (jobs = NIGHTLY, more = "http: { port: 0 }\n", baseUrl = "sandbox") =>
+  makeSetting({ rows: 60, baseUrl, jobs: jobs + more });
 
 /** First column of every row. */
 async function column(setting: Setting, sql: string): Promise<readonly unknown[]> {
@@ -50,7 +41,7 @@ const slotsSql =
 
 describe("schedule", () => {
   it("catches up once on a missed night, reports it to Prometheus with the token, and ends after SIGTERM", async () => {
-    const setting = await settingOf(configOf().replace("{ port: 0 }", "{ port: 0, token: file:token }"));
+    const setting = await settingOf(NIGHTLY, "http: { port: 0, token: file:token }\n");
     await writeFile(join(setting.cwd, "token"), "t0ken-of-the-pages\n", { mode: 0o600 });
     expect((await runCli(["migrate"], setting)).code).toBe(0);
     await setting.query(MISSED);
@@ -101,7 +92,7 @@ describe("schedule", () => {
 
   it("finishes erasures that waited for its publication", async () => {
     const publish = "publish:\n  local: { type: duckdb, path: copies/people.duckdb }\n";
-    const setting = await settingOf(configOf(NIGHTLY, publish));
+    const setting = await settingOf(NIGHTLY, `${publish}http: { port: 0 }\n`);
     const [copies, away] = ["copies", "away"].map((name) => join(setting.cwd, name)) as [string, string];
     await mkdir(copies);
     await runCli(["run"], setting);
@@ -118,16 +109,13 @@ describe("schedule", () => {
   });
 
   it("reloads the configuration on SIGHUP, and keeps the old one if the new one is invalid", async () => {
-    const setting = await settingOf(configOf());
+    const setting = await settingOf();
     const { cli } = await startSchedule(setting);
-    const file = join(setting.cwd, "config.yaml");
-    await writeFile(file, configOf(NIGHTLY.replace("15 ", "61 ")));
+    await setting.configure({ jobs: NIGHTLY.replace("15 ", "61 ") });
     cli.child.kill("SIGHUP");
     await cli.logged("reload_refused");
-    await writeFile(
-      file,
-      configOf(NIGHTLY.replace("15 ", "16 ").replaceAll("resolve_customers", "resolve_anew")),
-    );
+    const anew = NIGHTLY.replace("15 ", "16 ").replaceAll("resolve_customers", "resolve_anew");
+    await setting.configure({ jobs: `${anew}http: { port: 0 }\n` });
     cli.child.kill("SIGHUP");
     await cli.logged('"jobs":["resolve_anew"],"event":"reloaded"');
     cli.child.kill("SIGTERM");
@@ -139,7 +127,7 @@ describe("schedule", () => {
   it("drains on SIGTERM; a second one ends immediately, and the next start resumes the night", async () => {
     const slow = await startSandbox(".", ["--faults", "slow=60000@resolve"]);
     const only = `jobs:\n  resolve_customers: { type: resolve, input: customers, schedule: "15 ${HOUR} * * *" }\n`;
-    const setting = await settingOf(configOf(only, "", slow));
+    const setting = await settingOf(only, undefined, slow);
     expect((await runCli(["migrate"], setting)).code).toBe(0);
     await setting.query(MISSED);
     const { cli } = await startSchedule(setting);
@@ -165,45 +153,26 @@ describe("schedule", () => {
       (SELECT count(*) FROM person_data.reject WHERE resolved_at IS NULL))::text`;
     expect(await column(setting, ended)).toEqual(["60"]);
   });
-
-  it("exits 2 without any schedule", async () => {
-    const jobs = NIGHTLY.replace(`, schedule: "15 ${HOUR} * * *"`, "");
-    const { document, code } = await runJson(["schedule"], await settingOf(configOf(jobs)));
-    expect([code, document.error?.code]).toEqual([2, "no_schedule"]);
-  });
 });
 
 /** A webhook that stores its requests. */
-async function startWebhook(): Promise<{
-  readonly url: string;
-  readonly received: object[];
-  status: number;
-}> {
+async function startWebhook() {
   const webhook = { url: "", received: [] as object[], status: 200 };
-  const server = createServer((request: IncomingMessage, response) => {
-    let body = "";
-    request.setEncoding("utf8").on("data", (text: string) => {
-      body += text;
-    });
-    request.on("end", () => {
-      webhook.received.push(JSON.parse(body) as object);
-      response.writeHead(webhook.status).end();
-    });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  atEnd(() => void server.close());
-  // The address of a listening server has a port.
-  webhook.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/T0/secret-path`;
+  const server = await startServer(async (_request, response, body) => {
+    webhook.received.push(JSON.parse(body.toString()));
+    response.writeHead(webhook.status).end();
+  });
+  atEnd(server.close);
+  webhook.url = `${server.url}/T0/secret-path`;
   return webhook;
 }
+
+const ALERTS = 'alerts: { webhook: "${WEBHOOK}" }\n';
 
 describe("alerts", () => {
   it("report each change of a job's state once, with a hint, and retry those not delivered", async () => {
     const webhook = await startWebhook();
-    const service = await startSandbox(".");
-    const alerts = (extra: string) =>
-      configOf(NIGHTLY, `alerts: { webhook: "\${WEBHOOK}"${extra} }\n`, service);
-    const setting = await settingOf(alerts(""));
+    const setting = await settingOf(NIGHTLY, ALERTS, await startSandbox("."));
     const run = (key: string) =>
       runCli(["run", "resolve_customers", "--resend", "--yes"], {
         ...setting,
@@ -236,7 +205,7 @@ describe("alerts", () => {
     expect((await run(wrong)).code).toBe(1);
     expect(webhook.received).toHaveLength(1);
 
-    await writeFile(join(setting.cwd, "config.yaml"), alerts(", format: slack"));
+    await setting.configure({ jobs: NIGHTLY + ALERTS.replace(" }", ", format: slack }") });
     expect((await run(API_KEY)).code).toBe(0);
     expect(webhook.received[1]).toEqual({
       text: expect.stringContaining(
@@ -249,7 +218,7 @@ describe("alerts", () => {
 
   it("report once a run that could not start, and the first one that could", async () => {
     const webhook = await startWebhook();
-    const setting = await settingOf(configOf(NIGHTLY, 'alerts: { webhook: "${WEBHOOK}" }\n'));
+    const setting = await settingOf(NIGHTLY, ALERTS);
     const run = () =>
       runCli(["run", "resolve_customers"], { ...setting, env: { ...setting.env, WEBHOOK: webhook.url } });
     expect((await run()).code).toBe(0);

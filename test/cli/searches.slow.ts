@@ -1,21 +1,13 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { beforeAll, expect, test } from "vitest";
-import { makeFolder, runCli } from "./support/cli.ts";
-import { configText, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+import { expect, test } from "vitest";
+import { runCli } from "./support/cli.ts";
+import { makeServed, type Setting } from "./support/setting.ts";
 
 const JOBS = `jobs:
   audiences: { type: audience_search, searches: { nurses: { query: registered nurses in Ohio } } }
 `;
 
-let sandbox = "";
-beforeAll(async () => {
-  sandbox = await startSandbox(await makeFolder(), ["--people", "20000"]);
-});
-
-async function prepare(): Promise<Setting> {
-  const setting = await makeSetting();
-  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox, jobs: JOBS }));
+async function prepare() {
+  const setting = await makeServed({ jobs: JOBS }, "--people", "20000");
   expect(await runJson(["migrate"], setting)).toMatchObject({ code: 0 });
   return setting;
 }
@@ -83,14 +75,12 @@ test("audience lists and shows audiences, and unlocks one only after a confirmat
   expect(
     await runJson(["audience", "unlock", "nurses", "--max-billable", "1", "--yes"], setting),
   ).toMatchObject({ code: 3, error: { code: "unlock_ceiling" }, results_unlocked: false });
-  const file = join(setting.cwd, "config.yaml");
-  const config = configText({ baseUrl: sandbox, jobs: JOBS });
-  await writeFile(file, `${config}budgets: { unlock: { per_month: 1 } }\n`);
+  await setting.configure({}, "budgets: { unlock: { per_month: 1 } }\n");
   expect(await runCli(["audience", "unlock", "nurses", "--yes"], setting)).toMatchObject({
     code: 3,
     stdout: expect.stringContaining("audiences/nurses was not unlocked: The budget of the month is used up."),
   });
-  await writeFile(file, config);
+  await setting.configure({});
   const unlocked = await runJson(["audience", "unlock", "nurses", "--yes"], setting);
   expect(unlocked).toMatchObject({ code: 0, results_unlocked: true, members: unlocked["billable_count"] });
   // Nothing is asked or billed a second time.

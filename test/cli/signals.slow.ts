@@ -2,23 +2,22 @@ import { spawnSync } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { openDoor } from "../support/door.ts";
+import { waitUntilGone } from "../support/embedded-files.ts";
 import { untilCalled } from "./support/controls.ts";
 import { type RunningCli, runJson, startCli } from "./support/cli.ts";
-import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { makeServed, makeSetting, type Setting } from "./support/setting.ts";
 
-const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+const SLOW = {
+  rows: 1800,
+  service: "  concurrency: 1\n",
+  jobs: "jobs:\n  enrich_customers: { type: enrich, input: customers }\n",
+};
 
 /** A run with a slow first call, so that a signal arrives while it is in flight and others haven't started. */
 async function startSlowRun(firstMs: number): Promise<{ setting: Setting; running: RunningCli }> {
-  const setting = await makeSetting();
-  await createCustomers(setting.url, 1800);
-  const baseUrl = await startSandbox(setting.cwd, ["--faults", `slow=${firstMs}@enrich#1`]);
-  const service = "  concurrency: 1\n";
-  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl, service, jobs: ENRICH }));
+  const setting = await makeServed(SLOW, "--faults", `slow=${firstMs}@enrich#1`);
   const running = startCli(["--json", "--log-level", "debug", "run"], setting);
-  await untilCalled(baseUrl, 1, running.child);
+  await untilCalled(setting.baseUrl, 1, running.child);
   return { setting, running };
 }
 
@@ -68,39 +67,23 @@ test.concurrent("a call without an answer is abandoned 20 s after SIGTERM, count
   expect(next.document["jobs"]).toMatchObject([{ status: "succeeded", possibly_billed_twice: 500 }]);
 });
 
-test.concurrent("a second signal ends the process immediately", async () => {
-  const { running } = await startSlowRun(60_000);
-  running.child.kill("SIGINT");
-  await running.logged("a second signal stops at once");
-  const begun = performance.now();
-  running.child.kill("SIGTERM");
-  const { code } = await running.result;
-  expect(code).toBe(130);
-  expect(performance.now() - begun).toBeLessThan(30_000);
-});
-
 test.concurrent("a run's sandbox ends with the run, even if the run is killed", async () => {
   const setting = await makeSetting({ rows: 400 });
   const running = startCli(["--json", "run"], setting);
   await running.logged('"event":"sandbox_started"');
-  expect(sandboxesOf(running)).toHaveLength(1);
-  const [pid] = sandboxesOf(running);
+  const [pid, ...others] = sandboxesOf(running);
+  expect([pid, others]).toEqual([expect.any(Number), []]);
   running.child.kill("SIGKILL");
   await running.result;
-  for (let waitedMs = 0; isAlive(pid) && waitedMs < 30_000; waitedMs += 50) await delay(50);
-  expect(isAlive(pid)).toBe(false);
+  await waitUntilGone(pid ?? 0);
 });
 
 test("SIGTERM ends a run within 30 s though its database connections are silent", async () => {
-  const setting = await makeSetting();
-  await createCustomers(setting.url, 1800);
-  const baseUrl = await startSandbox(setting.cwd, ["--faults", "slow=500"]);
+  const setting = await makeServed(SLOW, "--faults", "slow=500");
   const door = await openDoor(setting.url, { isOpen: true });
-  const service = "  concurrency: 1\n";
-  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl, service, jobs: ENRICH }));
   const env = { ...setting.env, WAREHOUSE_URL: door.url };
   const running = startCli(["--json", "--log-level", "debug", "run"], { ...setting, env });
-  await untilCalled(baseUrl, 1, running.child);
+  await untilCalled(setting.baseUrl, 1, running.child);
   door.silence();
   const begun = performance.now();
   running.child.kill("SIGTERM");
@@ -115,13 +98,4 @@ function sandboxesOf({ child }: RunningCli): number[] {
     .stdout.split("\n")
     .filter((line) => line !== "")
     .map(Number);
-}
-
-function isAlive(pid: number | undefined): boolean {
-  try {
-    process.kill(pid ?? 0, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -1,12 +1,14 @@
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
 import { surveySpool } from "../../src/spool/files.ts";
 import { runSql } from "../support/run-sql.ts";
 import { atEnd } from "./support/at-end.ts";
 import { runCli, runJson } from "./support/cli.ts";
+import { readLedger } from "./support/controls.ts";
 import { runHereJson } from "./support/in-process.ts";
-import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+import { makeServed, type Setting } from "./support/setting.ts";
+
+const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 
 /** Copies the database, as for staging, and returns the environment of a configuration that differs in nothing else. */
 async function copyDatabase({ url, env, query }: Setting) {
@@ -26,20 +28,9 @@ async function copyDatabase({ url, env, query }: Setting) {
 test("a copy of the database leaves received answers to the original until it is accepted as moved", {
   timeout: 120_000,
 }, async () => {
-  const setting = await makeSetting();
-  await createCustomers(setting.url, 900);
-  const baseUrl = await startSandbox(setting.cwd);
-  const jobs = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
-  const config = configText({ baseUrl, jobs, service: "  concurrency: 1\n" });
-  await writeFile(join(setting.cwd, "config.yaml"), config);
+  const setting = await makeServed({ rows: 900, jobs: JOBS, service: "  concurrency: 1\n" });
   /** Records that the service received more than once. */
-  const repeats = async () => {
-    // Answer of the sandbox's controls.
-    const ledger = (await (await fetch(`${baseUrl}/_sandbox/ledger`)).json()) as {
-      contents: { received_more_than_once: number };
-    };
-    return ledger.contents.received_more_than_once;
-  };
+  const repeats = async () => (await readLedger(setting.baseUrl)).contents.received_more_than_once;
   const killed = { ...setting, env: { ...setting.env, PERSON_ETL_CRASH_AT: "after_spool_fsync:1" } };
   expect((await runCli(["run"], killed)).code).toBe(null);
   const spool = join(setting.cwd, ".person-etl", "spool");
@@ -65,18 +56,7 @@ test("a copy of the database leaves received answers to the original until it is
 });
 
 test("a run that can't write answers to disk ends, and names the folder; the calls in flight are still loaded", async () => {
-  const setting = await makeSetting();
-  await createCustomers(setting.url, 2500);
-  const baseUrl = await startSandbox(setting.cwd);
-  const jobs = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
-  const config = configText({ baseUrl, jobs, service: "  concurrency: 2\n" });
-  await writeFile(join(setting.cwd, "config.yaml"), config);
-  const ledger = async () =>
-    // Answer of the sandbox's controls.
-    (await (await fetch(`${baseUrl}/_sandbox/ledger`)).json()) as {
-      readonly endpoints: Readonly<Record<string, { readonly requests: number }>>;
-      readonly contents: { readonly received_more_than_once: number };
-    };
+  const setting = await makeServed({ rows: 2500, jobs: JOBS, service: "  concurrency: 2\n" });
   const full = await runJson(["run"], { ...setting, limit: "ulimit -f 20" });
   expect(full.code).toBe(1);
   const place = join(setting.cwd, ".person-etl", "spool");
@@ -84,10 +64,10 @@ test("a run that can't write answers to disk ends, and names the folder; the cal
     `The disk is full: received responses can't be written to ${place}`,
   );
   expect(full.document["jobs"]).toMatchObject([{ error: { code: "spool_full", message } }]);
-  const { requests = 0 } = (await ledger()).endpoints["POST /v2/enrich"] ?? {};
+  const { requests = 0 } = (await readLedger(setting.baseUrl)).endpoints["POST /v2/enrich"] ?? {};
   expect([1, 2]).toContain(requests);
   const loaded = "SELECT count(*)::int AS calls FROM person_data_ops.api_call WHERE http_status = 200";
   expect(await setting.query(loaded)).toEqual([{ calls: requests }]);
   expect((await runJson(["run"], setting)).code).toBe(0);
-  expect((await ledger()).contents.received_more_than_once).toBe(0);
+  expect((await readLedger(setting.baseUrl)).contents.received_more_than_once).toBe(0);
 });

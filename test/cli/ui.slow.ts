@@ -1,12 +1,10 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { expect, it } from "vitest";
 import { runCli, runJson, startCli } from "./support/cli.ts";
-import { configText, makeSetting } from "./support/setting.ts";
+import { makeSetting } from "./support/setting.ts";
 
 it("ui serves the page of an existing warehouse to holders of the token, changes nothing, and ends cleanly", async () => {
   const made = await makeSetting({ rows: 60 });
-  await writeFile(join(made.cwd, "config.yaml"), `${configText()}\nhttp: { token: "\${PAGE_TOKEN}" }\n`);
+  await made.configure({}, 'http: { token: "${PAGE_TOKEN}" }\n');
   const token = "token-4711-do-not-show";
   const setting = { ...made, env: { ...made.env, PAGE_TOKEN: token } };
   const nothing = await runCli(["ui", "--port", "0"], setting);

@@ -1,14 +1,11 @@
-import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
+import { inject, onTestFinished } from "vitest";
 import type { RunReport } from "../../src/jobs/job.ts";
 import type { RunRequest } from "../../src/jobs/services.ts";
 import { concludeRun } from "../../src/operate/overview.ts";
 import type { World } from "../jobs/world.ts";
+import { startServer } from "../support/http-proxy.ts";
 
 interface Post {
   readonly alerts: readonly { readonly subject: string; readonly state: string; readonly message: string }[];
@@ -28,25 +25,15 @@ interface Webhook {
 /** Starts a webhook that stores what it accepts. */
 export async function startWebhook(): Promise<Webhook> {
   const posted: string[] = [];
-  const server = createServer((request, response) => {
-    let body = "";
-    request.setEncoding("utf8").on("data", (text: string) => {
-      body += text;
-    });
-    request.on("end", () => {
-      webhook.requests += 1;
-      if (webhook.status === 200) posted.push(body);
-      if (webhook.status === 0) request.socket.destroy();
-      else response.writeHead(webhook.status).end();
-    });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  const folder = await mkdtemp(join(tmpdir(), "person-etl-webhook-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const file = join(folder, "address");
-  // The address of a listening server has a port.
-  await writeFile(file, `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, { mode: 0o600 });
+  const server = await startServer((request, response, body) => {
+    webhook.requests += 1;
+    if (webhook.status === 200) posted.push(body.toString());
+    if (webhook.status === 0) request.socket.destroy();
+    else response.writeHead(webhook.status).end();
+  });
+  onTestFinished(server.close);
+  const file = join(await mkdtemp(join(inject("runFolder"), "webhook-")), "address");
+  await writeFile(file, server.url, { mode: 0o600 });
   const webhook: Webhook = {
     setting: `file:${file}`,
     status: 200,

@@ -1,12 +1,22 @@
 import type { ChildProcess } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
-import { requestsOfJobs, type SeenRequests } from "../../support/requests-of-jobs.ts";
+import { requestsOfJobs } from "../../support/requests-of-jobs.ts";
+import { controlSandbox } from "../../support/sandbox-control.ts";
 import type { Setting } from "./setting.ts";
+
+/** What reached the sandbox. */
+export interface Ledger {
+  readonly requests: number;
+  readonly contents: { readonly received_more_than_once: number; readonly distinct_records: number };
+  /** By method and path. */
+  readonly endpoints: Readonly<Record<string, { readonly requests: number; readonly records: number }>>;
+}
+
+export const readLedger = (sandbox: string) => controlSandbox<Ledger>(sandbox, "/ledger");
 
 /** Requests that reached the sandbox, including unanswered ones. */
 export async function callsSeen(sandbox: string): Promise<number> {
-  // Answer of the sandbox's controls.
-  return requestsOfJobs((await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as SeenRequests);
+  return requestsOfJobs(await readLedger(sandbox));
 }
 
 /** Waits until this many requests have reached the sandbox; throws if the sending process ends before. */
@@ -21,12 +31,7 @@ export async function untilCalled(sandbox: string, calls: number, child: ChildPr
 
 /** Sets the sandbox's faults. */
 export async function setFaults(sandbox: string, faults: string): Promise<void> {
-  const response = await fetch(`${sandbox}/_sandbox/faults`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ faults }),
-  });
-  if (!response.ok) throw new Error(`the sandbox refused the faults: ${response.status}`);
+  await controlSandbox(sandbox, "/faults", { faults });
 }
 
 /**

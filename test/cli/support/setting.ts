@@ -1,3 +1,5 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { type SampleInput, sampleInputs } from "../../../packages/sandbox/src/sample-inputs.ts";
 import { createDatabase } from "../../support/fresh-database.ts";
 import { makeFolder, startCli } from "./cli.ts";
@@ -15,8 +17,10 @@ export interface ConfigParts {
   readonly table?: string;
   /** Additional lines of `service:`, indented. */
   readonly service?: string;
-  /** The whole `jobs:` section. */
+  /** The whole `jobs:` section, and other sections after it. */
   readonly jobs?: string;
+  /** Value of `key:` of the customers. */
+  readonly key?: string;
   /** Value of `warehouse:`; by default the Postgres in WAREHOUSE_URL. */
   readonly warehouse?: string;
 }
@@ -40,7 +44,7 @@ warehouse: ${parts.warehouse ?? POSTGRES}
 inputs:
   customers:
     table: ${parts.table ?? "crm.customers"}
-    key: id
+    key: ${parts.key ?? "id"}
     fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone], city: city }
 ${parts.jobs ?? ALL_JOBS}`;
 }
@@ -57,8 +61,14 @@ export interface Setting {
   readonly query: (sql: string) => Promise<Record<string, unknown>[]>;
 }
 
+/** A setting made here. */
+export interface OwnSetting extends Setting {
+  /** Writes the configuration again with these parts changed, and more sections at its end. */
+  readonly configure: (changes: ConfigParts, more?: string) => Promise<void>;
+}
+
 /** Creates a warehouse and a configuration for one test. */
-export async function makeSetting(parts: ConfigParts = {}): Promise<Setting> {
+export async function makeSetting(parts: ConfigParts = {}): Promise<OwnSetting> {
   const database = await createDatabase();
   atEnd(() => database.release());
   if (parts.rows !== undefined) await createCustomers(database.url, parts.rows);
@@ -68,7 +78,18 @@ export async function makeSetting(parts: ConfigParts = {}): Promise<Setting> {
     env: { WAREHOUSE_URL: database.url, PERSON_SERVICE_API_KEY: API_KEY },
     url: database.url,
     query: (sql) => runSql(database.url, sql),
+    configure: (changes, more = "") =>
+      writeFile(join(cwd, "config.yaml"), configText({ ...parts, ...changes }) + more),
   };
+}
+
+/** The same with a sandbox, started with these flags like a user's. */
+export async function makeServed(
+  parts: ConfigParts,
+  ...flags: readonly string[]
+): Promise<OwnSetting & { readonly baseUrl: string }> {
+  const baseUrl = await startSandbox(".", flags);
+  return { ...(await makeSetting({ ...parts, baseUrl })), baseUrl };
 }
 
 /** Sample rows, as created by the program. */
