@@ -237,13 +237,6 @@ test.concurrent("a key of several columns is found in any spelling, and a person
   expect((await runJson([...nobody, "--ignore-missing"], setting)).code).toBe(0);
 });
 
-/** Jobs that push customers to a segment of one test. */
-const pushTo = (segment: string) => `jobs:
-  resolve_customers: { type: resolve, input: customers }
-  push: { type: segment_push, name: "${segment} of ${Date.now()}", after: resolve_customers,
-    sql: "select service_pid from person_data.resolution where is_match" }
-`;
-
 test.concurrent("an erasure names memberships at the service, and a repeat ends them and says when it was", {
   timeout: TIME_LIMIT_MS,
 }, async () => {

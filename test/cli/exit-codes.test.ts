@@ -125,11 +125,12 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });
 
+const accept = (address: string) => ["migrate", "--accept-service", address];
+
 test("a new address of the service is accepted, but never that of another service after the sandbox, or of the sandbox", async () => {
   const jobs = "jobs:\n  resolve: { type: resolve, input: customers }\n";
   const setting = await makeSetting({ rows: 30, jobs });
   const host = `127.0.0.1:${await unusedPort()}`;
-  const accept = (address: string) => ["migrate", "--accept-service", address];
   /** Hint with which a command is refused. */
   const hintFor = async (command: readonly string[]) => {
     const { code, document } = await runHereJson(command, setting);
