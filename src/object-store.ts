@@ -9,6 +9,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { BodyInit, Response } from "undici";
 import { codeOf } from "./errors.ts";
 import { type Agent, openAgent } from "./http-agent.ts";
+import { syncFolder } from "./sync-folder.ts";
 
 /** A secret that is read when it is needed. */
 export interface SecretValue {
@@ -156,19 +157,11 @@ async function keepLocal(path: string, write: (path: string) => Promise<void>): 
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const part = `${path}.part`;
   await write(part);
-  await sync(part, 0o600);
+  await using file = await open(part, "r");
+  await file.chmod(0o600);
+  await file.sync();
   await rename(part, path);
-  await sync(folder);
-}
-
-async function sync(path: string, mode?: number): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    if (mode !== undefined) await handle.chmod(mode);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await syncFolder(folder);
 }
 
 /** Opens the connections that stores share. */

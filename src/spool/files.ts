@@ -15,6 +15,7 @@ import {
 import { basename, dirname, join } from "node:path";
 import { crashPoint } from "../crash-point.ts";
 import { codeOf } from "../errors.ts";
+import { syncFolder } from "../sync-folder.ts";
 
 /** Owner of a folder; no two processes write to the same folder. */
 export interface SpoolOwner {
@@ -75,23 +76,6 @@ export function shardFolder(root: string, owner: SpoolOwner): string {
 export function shardOf(folder: string): string | null {
   const { index, count } = SHARD_NAME.exec(basename(folder))?.groups ?? {};
   return index === undefined || count === undefined ? null : `${index}/${count}`;
-}
-
-/** Codes of file systems that can't sync folders, such as some network ones. */
-const NO_FOLDER_SYNC = ["EINVAL", "ENOTSUP", "EBADF"];
-
-/** Makes renames in a folder survive a power failure. */
-export async function syncFolder(folder: string): Promise<void> {
-  // Windows can't open folders; its file system keeps names in a journal.
-  if (process.platform === "win32") return;
-  const handle = await open(folder, "r");
-  try {
-    await handle.sync();
-  } catch (error) {
-    if (!NO_FOLDER_SYNC.includes(codeOf(error) ?? "")) throw error;
-  } finally {
-    await handle.close();
-  }
 }
 
 /** Syncs a folder for concurrent callers, which share the next sync. */

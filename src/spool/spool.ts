@@ -19,10 +19,10 @@ import {
   shardOf,
   type SpooledCall,
   type SpoolOwner,
-  syncFolder,
   TEMPORARY,
   writeDurably,
 } from "./files.ts";
+import { syncFolder } from "../sync-folder.ts";
 
 /** One received answer. */
 interface CallToSpool {

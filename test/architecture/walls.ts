@@ -27,6 +27,7 @@ const layers: readonly Layer[] = [
       "src/process-state.ts",
       "src/http-agent.ts",
       "src/object-store.ts",
+      "src/sync-folder.ts",
       "src/postgres-address.ts",
     ],
     mayImport: [],

@@ -23,6 +23,7 @@ import {
   type RunnerProcess,
   stateOfProcess,
 } from "../../process-state.ts";
+import { syncFolder } from "../../sync-folder.ts";
 import type { DestinationFinding } from "../destination.ts";
 import { isOutOfMemory, loadDuckDb } from "./session.ts";
 
@@ -136,12 +137,6 @@ export async function replaceFile(source: string, target: string): Promise<void>
   await rm(`${target}.wal`, { force: true });
   await rename(source, target);
   await syncFolder(dirname(target));
-}
-
-/** Makes renames in a folder survive a power failure. */
-async function syncFolder(folder: string): Promise<void> {
-  await using handle = await open(folder, "r");
-  await handle.sync();
 }
 
 /** Keeps a file of the caller, who removes it: by a second name, or as a copy where folders are on two disks. */
