@@ -91,8 +91,8 @@ async function storedCheckpoints(db: Db, job: string): Promise<ReadonlyMap<strin
 }
 
 async function openContext<J extends JobConfig>(context: JobContext<J>): Promise<FeedContext<J>> {
-  const { db, clock, log, signal, http, limiter, random, job, run, retryWhileDown, totals } = context;
-  const checkpoints = await retryWhileDown(() => storedCheckpoints(db, job.name));
+  const { db, clock, log, signal, http, limiter, random, job, run, totals } = context;
+  const checkpoints = await storedCheckpoints(db, job.name);
   const onAttempt = (attempt: Attempt) => totals.addAttempt(attempt);
 
   return {
@@ -105,10 +105,9 @@ async function openContext<J extends JobConfig>(context: JobContext<J>): Promise
     async commit<Result>(rows: FeedRows<Result>) {
       totals.add(rows.counters ?? {});
       const taken = totals.take();
-      // The same object for each attempt.
-      const parts: Commit<Result> = { ...rows, calls: taken.ledger, counters: taken.counters };
+      const parts = { ...rows, calls: taken.ledger, counters: taken.counters };
       try {
-        const committed = await retryWhileDown(() => commit(db, run, parts));
+        const committed = await commit(db, run, parts);
         totals.addRecorded({ rows_written: committed.rowsWritten });
         return committed;
       } catch (error) {
@@ -135,7 +134,7 @@ export async function callRecorded<T>(
 }
 
 /** Rows of one commit of a feed; attempts are added. */
-type FeedRows<Result = null> = Omit<Commit<Result>, "calls" | "attempted" | "sentBy" | "counters"> & {
+type FeedRows<Result = null> = Omit<Commit<Result>, "calls" | "sentBy" | "counters"> & {
   readonly counters?: CounterDelta;
 };
 

@@ -11,7 +11,7 @@ import {
   unexpectedMessage,
 } from "../errors.ts";
 import { holdJob } from "./hold-job.ts";
-import { createRetryWhileDown, type RetryWhileDown } from "./retry-while-down.ts";
+import { retryWhileDown } from "./retry-while-down.ts";
 import type { Cost } from "./price.ts";
 import { type JobServices, type RunRequest, type Shard, shardText } from "./services.ts";
 import { countAttempts, type CounterDelta, recordAttempts, sumOf } from "../load/ledger/ledger.ts";
@@ -188,12 +188,11 @@ function createTotals() {
 
 const RECORDING = "recording the end of the run";
 
-/** Context of a job's run while it holds the lock; `signal` is also aborted when the lock is lost. */
+/** Context of a job's run while it holds the lock; `signal` is also aborted when the lock is lost, and `db` waits out outages. */
 export interface JobContext<J extends JobConfig = JobConfig> extends JobServices {
   readonly job: J;
   readonly request: RunRequest;
   readonly run: RunRef;
-  readonly retryWhileDown: RetryWhileDown;
   readonly totals: ReturnType<typeof createTotals>;
   /** Earlier runs of the job, newest first, including one with the same ID. */
   readonly pastRuns: readonly PastRun[];
@@ -244,13 +243,12 @@ async function runHeld<J extends JobConfig>(
   run: RunRef,
   work: (context: JobContext<J>) => Promise<WorkResult>,
 ): Promise<JobResult> {
-  const { db, config, clock, signal } = services;
-  const { retryForMs } = config;
-  const pastRuns = await lastRuns(db, job.name);
-  await beginRun(db, run);
-  const retryWhileDown = createRetryWhileDown({ clock, outage: db.outage, signal, retryForMs });
+  const { config, signal } = services;
+  const pastRuns = await lastRuns(services.db, job.name);
+  await beginRun(services.db, run);
+  const db = retryWhileDown(services.db, { ...services, retryForMs: config.retryForMs });
   const totals = createTotals();
-  const worked = await work({ ...services, job, request, run, retryWhileDown, totals, pastRuns }).catch(
+  const worked = await work({ ...services, db, job, request, run, totals, pastRuns }).catch(
     (error: unknown): WorkResult => ({ end: endOfError(error, `running a job of type ${job.type}`) }),
   );
   // Errors after the loss of the lock don't count as failures.
@@ -261,7 +259,7 @@ async function runHeld<J extends JobConfig>(
   const { status, limitedBy, error } = end;
   try {
     const { ledger, counters } = totals.take();
-    if (ledger.length > 0) await retryWhileDown(() => recordAttempts(db, run, ledger, counters));
+    if (ledger.length > 0) await recordAttempts(db, run, ledger, counters);
     const runEnd = {
       status,
       limitedBy,
@@ -269,7 +267,7 @@ async function runHeld<J extends JobConfig>(
       counters: totals.counters(),
       tables: writes,
     };
-    await retryWhileDown(() => endRun(db, run, runEnd, worked.coverage ?? null));
+    await endRun(db, run, runEnd, worked.coverage ?? null);
   } catch (failure) {
     if (failure instanceof LockLostError) return { ...result(), end: endOfError(failure, RECORDING) };
     // A warehouse that can't record the end is of no use to the jobs that follow.

@@ -1,16 +1,9 @@
 import type { Clock } from "../clock.ts";
 import { InterruptedError, LockLostError, StopRunError } from "../errors.ts";
-import type { OutageReport } from "../outage-report.ts";
-
-/**
- * Retries work while the warehouse is unreachable, so the work must be repeatable. Rejects with the original error if the outage lasts
- * too long, and with an InterruptedError or a LockLostError if the job must stop. One per job.
- */
-export type RetryWhileDown = <Result>(work: () => Promise<Result>) => Promise<Result>;
+import type { Db } from "../load/db/db.ts";
 
 interface RetryOptions {
   readonly clock: Clock;
-  readonly outage: OutageReport;
   readonly signal: AbortSignal;
   /** Time limit from the first failure, of all work together and of work that fails while other work succeeds. */
   readonly retryForMs: number;
@@ -19,19 +12,23 @@ interface RetryOptions {
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 10_000;
 
-export function createRetryWhileDown({ clock, outage, signal, retryForMs }: RetryOptions): RetryWhileDown {
+/**
+ * The database of one job, which waits out outages: its transactions are repeated while it is unreachable. They reject with the original
+ * error if the outage lasts too long, and with an InterruptedError or a LockLostError if the job must stop.
+ */
+export function retryWhileDown(db: Db, { clock, signal, retryForMs }: RetryOptions): Db {
   let sinceMs: number | null = null;
   let back = new AbortController();
 
   function noteFailure(): number {
     sinceMs ??= clock.now();
-    outage.lasts({ sinceMs, untilMs: sinceMs + retryForMs, cause: null });
+    db.outage.lasts({ sinceMs, untilMs: sinceMs + retryForMs, cause: null });
     return sinceMs;
   }
 
   function noteSuccess(): void {
     if (sinceMs === null) return;
-    outage.back();
+    db.outage.back();
     sinceMs = null;
     // Ends all waits.
     back.abort();
@@ -44,7 +41,7 @@ export function createRetryWhileDown({ clock, outage, signal, retryForMs }: Retr
     if (signal.aborted) throw stopReason(signal);
   }
 
-  return async (work) => {
+  async function retry<Result>(work: () => Promise<Result>): Promise<Result> {
     let firstFailureMs = Number.POSITIVE_INFINITY;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
       try {
@@ -60,6 +57,16 @@ export function createRetryWhileDown({ clock, outage, signal, retryForMs }: Retr
         await pause(Math.min(pauseMs, leftMs));
       }
     }
+  }
+
+  return {
+    ...db,
+    transaction: (...args) => retry(() => db.transaction(...args)),
+    rows: (statement) => retry(() => db.rows(statement)),
+    one: (statement) => retry(() => db.one(statement)),
+    pluck: (statement) => retry(() => db.pluck(statement)),
+    change: (statement) => retry(() => db.change(statement)),
+    snapshot: (work) => retry(() => db.snapshot(work)),
   };
 }
 

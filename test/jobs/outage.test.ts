@@ -2,7 +2,9 @@ import { describe, expect, test, vi } from "vitest";
 import type { Clock } from "../../src/clock.ts";
 import { InterruptedError, StopRunError } from "../../src/errors.ts";
 import { createOutageReport, observe } from "../../src/outage-report.ts";
-import { createRetryWhileDown } from "../../src/jobs/retry-while-down.ts";
+import { retryWhileDown } from "../../src/jobs/retry-while-down.ts";
+import type { Db } from "../../src/load/db/db.ts";
+import { configOf, enrichOnly, jobOf, repeats, startWorld } from "./world.ts";
 
 const gone = new StopRunError("database_unreachable", "The warehouse can't be used.");
 
@@ -29,11 +31,13 @@ function reportOf(clock: Clock) {
   return { events, outage: createOutageReport({ clock, log, name: "warehouse", subject: "The warehouse" }) };
 }
 
-function outageOf(retryForMs: number, signal = new AbortController().signal) {
-  const clock = jumpingClock();
+/** Work at a database that waits out outages. */
+function outageOf<C extends Clock>(retryForMs: number, clock: C, signal = new AbortController().signal) {
   const { events, outage } = reportOf(clock);
-  const retryWhileDown = createRetryWhileDown({ clock, outage, signal, retryForMs });
-  return { retryWhileDown, clock, events };
+  const db = { outage, snapshot: (work: () => unknown) => work() };
+  // Only these members are used.
+  const waiting = retryWhileDown(db as unknown as Db, { clock, signal, retryForMs });
+  return { work: (work: () => Promise<string>) => waiting.snapshot(work), clock, events };
 }
 
 /** Work that fails this many times before it succeeds. */
@@ -49,76 +53,73 @@ function failing(times: number, error: Error = gone) {
 
 describe("work at a warehouse that can't be reached", () => {
   test("is retried with growing pauses until it succeeds", async () => {
-    const { retryWhileDown, clock, events } = outageOf(300_000);
-    expect(await retryWhileDown(failing(8))).toBe("done");
+    const { work, clock, events } = outageOf(300_000, jumpingClock());
+    expect(await work(failing(8))).toBe("done");
     expect(clock.waits).toEqual([500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000]);
     expect(events).toEqual(["warehouse_unreachable", "warehouse_back"]);
   });
 
-  test("is given up after the time that was allowed, counted by all work together", async () => {
-    const { retryWhileDown, clock } = outageOf(5000);
-    await expect(retryWhileDown(failing(99))).rejects.toBe(gone);
+  test("is given up after the time that was allowed, counted by all work together, or where only this work fails", async () => {
+    const { work, clock } = outageOf(5000, jumpingClock());
+    await expect(work(failing(99))).rejects.toBe(gone);
     expect(clock.waits).toEqual([500, 1000, 2000, 1500]);
     // A wait that all workers shared isn't repeated.
-    await expect(retryWhileDown(failing(99))).rejects.toBe(gone);
+    await expect(work(failing(99))).rejects.toBe(gone);
     expect(clock.waits).toHaveLength(4);
-    expect(await retryWhileDown(failing(0))).toBe("done");
-  });
-
-  test("is given up too where only this work fails", async () => {
-    const { retryWhileDown, clock } = outageOf(5000);
-    const both = retryWhileDown(async () => {
-      expect(await retryWhileDown(failing(0))).toBe("done");
+    const both = work(async () => {
+      expect(await work(failing(0))).toBe("done");
       return await failing(1)();
     });
     await expect(both).rejects.toBe(gone);
-    expect(clock.now()).toBe(5000);
+    expect(clock.now()).toBe(10_000);
   });
 
   test("continues immediately when other work has reached the warehouse", async () => {
     // A wait that only another worker can end.
     const sleeping = Promise.withResolvers<void>();
-    const clock = {
+    const { work } = outageOf(300_000, {
       now: () => 0,
       sleep: (_milliseconds: number, signal?: AbortSignal) =>
         new Promise<void>((_resolve, reject) => {
           signal?.addEventListener("abort", () => reject(new Error("awake")));
           sleeping.resolve();
         }),
-    };
-    const { outage } = reportOf(clock);
-    const { signal } = new AbortController();
-    const retryWhileDown = createRetryWhileDown({ clock, outage, signal, retryForMs: 300_000 });
-    const waiting = retryWhileDown(failing(1));
+    });
+    const waiting = work(failing(1));
     await sleeping.promise;
-    expect(await retryWhileDown(failing(0))).toBe("done");
+    expect(await work(failing(0))).toBe("done");
     expect(await waiting).toBe("done");
   });
 
-  test("is not retried where retries are off", async () => {
-    const { retryWhileDown, clock } = outageOf(0);
-    await expect(retryWhileDown(failing(1))).rejects.toBe(gone);
-    expect(clock.waits).toEqual([]);
-  });
-
-  test("stops for a signal, before and during the wait", async () => {
+  test("stops for a signal, before and during the wait; any other failure is reported immediately", async () => {
     const stop = new AbortController();
-    const { retryWhileDown } = outageOf(300_000, stop.signal);
-    const waiting = retryWhileDown(async () => {
+    const { work, clock, events } = outageOf(300_000, jumpingClock(), stop.signal);
+    const full = new StopRunError("disk_full", "The disk is full.");
+    await expect(work(failing(1, full))).rejects.toBe(full);
+    expect([clock.waits, events]).toEqual([[], []]);
+    const waiting = work(async () => {
       stop.abort();
       return await failing(1)();
     });
     await expect(waiting).rejects.toBeInstanceOf(InterruptedError);
-    await expect(retryWhileDown(failing(1))).rejects.toBeInstanceOf(InterruptedError);
-    expect(await retryWhileDown(failing(0))).toBe("done");
+    await expect(work(failing(1))).rejects.toBeInstanceOf(InterruptedError);
+    expect(await work(failing(0))).toBe("done");
   });
 });
 
-test("any other failure is reported immediately", async () => {
-  const { retryWhileDown, clock, events } = outageOf(300_000);
-  const full = new StopRunError("disk_full", "The disk is full.");
-  await expect(retryWhileDown(failing(1, full))).rejects.toBe(full);
-  expect([clock.waits, events]).toEqual([[], []]);
+test("a lookup that loses every second transaction, from the reading of its input on, sends each record once", async () => {
+  const world = await startWorld({ rows: 60, config: configOf(enrichOnly) });
+  const { db } = world.warehouse;
+  let tries = 0;
+  const transaction = async (...args: readonly unknown[]) => {
+    // The first one with a run begins it, before the job waits for anything.
+    if (args.length === 2 && ++tries % 2 === 0) throw gone;
+    // The overloads of Db differ only in their arguments.
+    return (db.transaction as (...all: readonly unknown[]) => unknown)(...args);
+  };
+  const report = await world.run({}, { db: { ...db, transaction } as Db });
+  expect(jobOf(report, "enrich_customers")).toMatchObject({ status: "succeeded", records_remaining: 0 });
+  expect([tries > 8, await repeats(world)]).toEqual([true, { received: 0, billed: 0 }]);
 });
 
 test("a connection that fails and isn't tried again is not reported later", async () => {

@@ -28,10 +28,7 @@ import {
   unloadable,
 } from "./response-rows.ts";
 
-type LoaderTask = Pick<
-  JobContext,
-  "config" | "db" | "log" | "progress" | "http" | "signal" | "run" | "retryWhileDown"
->;
+type LoaderTask = Pick<JobContext, "config" | "db" | "log" | "progress" | "http" | "signal" | "run">;
 
 export interface Loader extends LoaderTask {
   readonly spool: Spool;
@@ -198,8 +195,8 @@ async function readAnswer(
     if (file.tries >= MAX_TRIES) {
       // A part of it may have been loaded.
       const contents = header.records.map(({ content }) => content);
-      const answered = () => readAnswered(loader.db, header.spec, header.call.callId, contents);
-      return { ...unloadable(header, body, await loader.retryWhileDown(answered)), place, lease };
+      const answered = await readAnswered(loader.db, header.spec, header.call.callId, contents);
+      return { ...unloadable(header, body, answered), place, lease };
     }
     place.file = await spool.beginTry(file);
   } catch (error) {
@@ -239,11 +236,10 @@ async function readAnswer(
 
 /** Drops the results of a response that an earlier run has received already. Responses of earlier runs on disk are kept: each was written once. */
 async function withoutRepeated(
-  { db, run, retryWhileDown, areOfEarlierProcess }: Loader,
+  { db, run, areOfEarlierProcess }: Loader,
   rows: AnswerRows,
 ): Promise<AnswerRows> {
-  if (areOfEarlierProcess || !(await retryWhileDown(() => isRepeatedResponse(db, run, rows.attempt))))
-    return rows;
+  if (areOfEarlierProcess || !(await isRepeatedResponse(db, run, rows.attempt))) return rows;
   if (Array.isArray(rows.parts)) for (const { store } of rows.parts as readonly AnswerPart[]) store.free();
   return await noRows(rows.header);
 }
@@ -292,12 +288,12 @@ async function commitPart(
   { answers, rejects, drift, isLast }: AnswerPart,
   othersLoad: boolean,
 ): Promise<CommitResult> {
-  const { config, db, run, retryWhileDown, areOfEarlierProcess } = loader;
+  const { config, db, run, areOfEarlierProcess } = loader;
   const sentBy = areOfEarlierProcess ? { sentBy: header.run } : {};
   const ledger = isLast ? [attempt] : [];
   const own = { spec: header.spec, ledger, answers, rejects, drift, othersLoad };
   const commit = { run, ...sentBy, ...own, keepsPeople: config.history.people };
-  return await retryWhileDown(() => commitLookup(db, commit));
+  return await commitLookup(db, commit);
 }
 
 /** Records the outcomes of a part; answers that the warehouse refused are rejects. */

@@ -72,7 +72,7 @@ async function runLookup(context: JobContext<LookupJobConfig>): Promise<WorkResu
 
 /** Reads the input and sends what is due; maps a thrown error to the job's end. */
 async function sendSelected(task: Task): Promise<WorkResult> {
-  const { job, request, run, retryWhileDown, totals } = task;
+  const { job, request, run, totals } = task;
   const limits = limitsOf(task.config, job, request.maxRecords, request.shard);
   let cap: Cap | null;
   let billed: number;
@@ -116,9 +116,9 @@ async function sendSelected(task: Task): Promise<WorkResult> {
     thrown = { error };
   }
   try {
-    recorded = await retryWhileDown(() => readCounters(task.db, run));
-    if (isStored) open = await retryWhileDown(() => selection.countOpen());
-    await retryWhileDown(() => selection.close());
+    recorded = await readCounters(task.db, run);
+    if (isStored) open = await selection.countOpen();
+    await selection.close();
   } catch (error) {
     thrown ??= { error };
   }
@@ -142,7 +142,7 @@ async function sendSelected(task: Task): Promise<WorkResult> {
   });
   return {
     end: await closeSpool(task, judged, jobSpool),
-    coverage: isStored ? await retryWhileDown(() => coverageOf(task, counts)).catch(() => null) : null,
+    coverage: isStored ? await coverageOf(task, counts).catch(() => null) : null,
   };
 }
 

@@ -90,16 +90,16 @@ function legacySettings(job: LookupJobConfig): readonly unknown[] {
 const LEGACY_FORM = "person-etl/parameters/1";
 
 /**
- * Reserves a call in the budgets before it is sent, and waits out outages. Throws a LimitReachedError if a limit is used up.
+ * Reserves a call in the budgets before it is sent. Throws a LimitReachedError if a limit is used up.
  * @param message text of the error, for the name of the limit
  */
 export async function reserve(
-  { db, run, retryWhileDown }: Pick<JobContext, "db" | "run" | "retryWhileDown">,
+  { db, run }: Pick<JobContext, "db" | "run">,
   call: CallReservation & { readonly limits: JobLimits },
   message: (limit: LimitedBy) => string,
 ): Promise<CallGrant> {
   crashPoint("before_reserve");
-  const grant = await retryWhileDown(() => reserveCall(db, run, call));
+  const grant = await reserveCall(db, run, call);
   crashPoint("after_reserve");
   if (grant.limitedBy === null) return grant;
   const limit = nameOfLimit(call.limits, grant.limitedBy);
@@ -111,7 +111,7 @@ export async function reserve(
  * @param call `maxRecords`: cap of the command, null for none
  */
 export async function reserveWhole(
-  context: Pick<JobContext, "config" | "clock" | "db" | "run" | "retryWhileDown">,
+  context: Pick<JobContext, "config" | "clock" | "db" | "run">,
   call: Pick<CallReservation, "callId" | "endpoint" | "records" | "price"> & {
     readonly budget: string;
     readonly maxRecords: number | null;

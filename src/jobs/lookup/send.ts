@@ -94,12 +94,12 @@ interface Sending extends Task, Selected {
  * unless the warehouse fails.
  */
 export async function sendDue(task: Task, selected: Selected): Promise<void> {
-  const { db, job, run, spec, clock, limiter, signal, retryWhileDown } = task;
+  const { db, job, run, spec, clock, limiter, signal } = task;
   const { selection, spool, warehouseName: warehouse } = selected;
   const lookup = lookupOf(job);
   const { endpoint, requestParameters: parameters } = lookup;
-  const cutAt = await retryWhileDown(() => readCutAt(db, endpoint.name));
-  const pages = selection.records((page) => retryWhileDown(page));
+  const cutAt = await readCutAt(db, endpoint.name);
+  const pages = selection.records();
   const s: Sending = {
     ...task,
     ...selected,
@@ -339,19 +339,19 @@ async function recordOutcome(
   attempt: Attempt | null,
   { rejected, sentWithoutResult, setAside }: Outcome<LookupRecord>,
 ): Promise<void> {
-  const { db, run, spec, selection, retryWhileDown } = s;
+  const { db, run, spec, selection } = s;
   const ledger = attempt ? [attempt] : [];
   if (rejected.length > 0) {
     const rejects = rejected.flatMap(({ items, ...why }) => items.map((record) => ({ record, ...why })));
     const commit = { run, spec, ledger, answers: [], rejects, drift: [] };
-    await retryWhileDown(() => commitLookup(db, commit));
+    await commitLookup(db, commit);
     advance(s, commit);
   } else if (attempt) {
-    await retryWhileDown(() => recordAttempts(db, run, ledger, countAttempts(ledger)));
+    await recordAttempts(db, run, ledger, countAttempts(ledger));
   }
   const sent = [...sentWithoutResult, ...setAside.flatMap(({ items }) => items)];
   if (sent.length > 0) {
-    await retryWhileDown(() => selection.markSent(sent));
+    await selection.markSent(sent);
   }
   for (const { items, message } of setAside) {
     const records = (s.tally.unanswered?.records ?? 0) + items.length;

@@ -121,7 +121,7 @@ async function readMembers(
   let before: number | null = null;
   for (let reading = 1; ; reading++) {
     const isSteady = await readAll(context, audience, reading === 1 ? first : null);
-    const members = await context.retryWhileDown(() => countListed(context.db, job.name, id));
+    const members = await countListed(context.db, job.name, id);
     const total = audience.cursor.pages?.total ?? 0;
     // A list with duplicates or erased people has fewer members than its total; a second reading finds the same number.
     if (isSteady && (members === total || members === before)) {

@@ -133,7 +133,7 @@ const MAX_KEPT_ID = 100;
 
 async function run(context: Context): Promise<void> {
   const { job, clock, request } = context;
-  const { contacts, wrong } = await context.retryWhileDown(() => contactsOf(context, context.db));
+  const { contacts, wrong } = await contactsOf(context, context.db);
   const errors = collectErrors();
   if (queryOf(job) !== null) {
     const at = new Date(clock.now()).toISOString();

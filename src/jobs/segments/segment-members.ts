@@ -71,7 +71,7 @@ interface Synced {
 }
 
 async function syncSegment(context: Context, segment: KnownSegment): Promise<void> {
-  const { db, run, retryWhileDown, log, job, request, progress } = context;
+  const { db, run, log, job, request, progress } = context;
   const { id } = segment;
   const drift = new DriftLog(endpoint);
   /** Members without a PID, by page. */
@@ -88,11 +88,11 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
   const stored = memberCursor.safeParse(request.fullRefresh ? {} : context.checkpoints.get(id)?.cursor);
   const before = stored.data ?? memberCursor.parse({});
   const first = await read(1);
-  await retryWhileDown(() => clearListed(db, run, id));
-  const living = await retryWhileDown(() => countMembers(db, id));
+  await clearListed(db, run, id);
+  const living = await countMembers(db, id);
   const reading = { segment, read, first, before, living, totals: { added: 0 } };
   const synced = (await checkQuietly(context, reading)) ?? (await sweepAll(context, reading));
-  const known = await retryWhileDown(() => countMembers(db, id));
+  const known = await countMembers(db, id);
   const { latest, isSweep, isSteady, removed, pending, suppressed } = synced;
   const { totalCount: size, seenAt } = latest;
   // Members not listed on any page although all pages reported the same size.
@@ -108,7 +108,7 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
     counters: { records_rejected: isSweep ? rejected : 0 },
     checkpoints: isSweep ? [{ stream: id, cursor: { swept_at: seenAt, suppressed } }] : [],
   });
-  await retryWhileDown(() => clearListed(db, run, id));
+  await clearListed(db, run, id);
   const { added } = reading.totals;
   log.info(
     { job: job.name, segment_id: id, size, added, removed, pending, sweep: isSweep },

@@ -44,11 +44,11 @@ function queryOf(job: SegmentPushJobConfig): IdQuery {
 }
 
 async function run(context: Context): Promise<void> {
-  const { job, run, db, retryWhileDown, log } = context;
+  const { job, run, db, log } = context;
   const before = await findOrCreate(context);
   const segmentId = before.segment_id;
   const source = await idSourceOf(queryOf(job));
-  const given = await retryWhileDown(() => readWanted(db, run, segmentId, source));
+  const given = await readWanted(db, run, segmentId, source);
   const { counts, checkpoint, seenAt } = await compare(context, before);
   context.count({
     records_read: given.read,
@@ -169,9 +169,9 @@ async function compare(
   context: Context,
   before: PushCheckpoint,
 ): Promise<{ readonly counts: PushCounts; readonly checkpoint: PushCheckpoint; readonly seenAt: string }> {
-  const { job, run, db, retryWhileDown, request } = context;
+  const { job, run, db, request } = context;
   const segmentId = before.segment_id;
-  const countChanges = () => retryWhileDown(() => countPush(db, run, segmentId));
+  const countChanges = () => countPush(db, run, segmentId);
   const counts = await countChanges();
   const read: ReadPage = async (page) => {
     const reply = await context.call(pageCall(segmentId, page));
@@ -185,18 +185,18 @@ async function compare(
   const { seenAt } = first;
   if (!isDue && !isDifferent && before.size === first.totalCount)
     return { counts, checkpoint: before, seenAt };
-  await retryWhileDown(() => clearListed(db, run, segmentId));
+  await clearListed(db, run, segmentId);
   let listed = 0;
   let isSteady = true;
   for await (const page of readPages(read, first)) {
     const pids = page.members.map(({ servicePid }) => servicePid);
-    listed += await retryWhileDown(() => noteListedPids(db, run, segmentId, pids));
+    listed += await noteListedPids(db, run, segmentId, pids);
     isSteady &&= page.totalCount === first.totalCount;
   }
   const isComplete = isSteady && listed === first.totalCount;
   const reading = { segmentId, isComplete, retriesInvalid: isDue };
   await context.commit({ also: (writing) => comparePush(writing, reading) });
-  await retryWhileDown(() => clearListed(db, run, segmentId));
+  await clearListed(db, run, segmentId);
   const readAt = isComplete ? first.seenAt : before.read_at;
   return {
     counts: await countChanges(),
@@ -272,22 +272,22 @@ async function changeAll(context: Context, counts: PushCounts, pushed: Pushed): 
 
 /** Adds or removes all pending PIDs. Returns false if `--max-records` left some. */
 async function changeListed(context: Context, change: PushChange, pushed: Pushed): Promise<boolean> {
-  const { request, db, run, retryWhileDown } = context;
+  const { request, db, run } = context;
   const { segmentId } = pushed;
   let size = BATCH_PIDS;
   let after = "";
   for (;;) {
     const limit = Math.min(size, (request.maxRecords ?? Number.POSITIVE_INFINITY) - pushed.done);
     if (limit <= 0) {
-      const counts = await retryWhileDown(() => countPush(db, run, segmentId));
+      const counts = await countPush(db, run, segmentId);
       return (change === "add" ? counts.toAdd : counts.toRemove) === 0;
     }
     const begin = { change, after, limit };
-    const { pids, last } = await retryWhileDown(() => takeBatch(db, run, segmentId, begin));
+    const { pids, last } = await takeBatch(db, run, segmentId, begin);
     if (last === null) return true;
     if (pids.length === 0 || (await sendBatch(context, { change, pids }, pushed))) after = last;
     else {
-      await retryWhileDown(() => returnBatch(db, run, segmentId, { change, pids }));
+      await returnBatch(db, run, segmentId, { change, pids });
       size = Math.ceil(pids.length / 2);
     }
   }

@@ -159,8 +159,8 @@ function notMadeYet(config: Pick<Config, "jobs">, segment: Exclude<SegmentConfig
 /** Returns a segment. Throws a LimitReachedError for an audience that a later run will store. */
 async function knownSegment(context: FeedContext, segment: SegmentConfig): Promise<KnownSegment> {
   if (segment.kind === "id") return segment;
-  const { config, retryWhileDown, db, job, progress, log } = context;
-  const stored = await retryWhileDown(() => readCheckpoints(db, segment.job));
+  const { config, db, job, progress, log } = context;
+  const stored = await readCheckpoints(db, segment.job);
   const id = segmentIdOf(config, segment, () => stored);
   if (id !== null) {
     const name = segment.kind === "search" ? segment.search : pushOf(config, segment.job).segmentName;

@@ -61,7 +61,7 @@ function readAnswer(body: JsonObject, drift: DriftLog): Answer | null {
 }
 
 async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
-  const { job, log, retryWhileDown, db } = context;
+  const { job, log, db } = context;
   const reply = await context.call({
     endpoint: searchUsageEndpoint,
     // The whole history each time, so that no day is missed and late counts are included.
@@ -76,7 +76,7 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
   const firstOpen = today - DAYS_UNTIL_FINAL;
   const days = answer.days.filter(({ day }) => day <= today);
   // Compares stored days, not the checkpoint, so that a reset or a renamed job finds the same gap.
-  const next = await retryWhileDown(() => firstOpenSearchDay(db, orgId, dayText(today)));
+  const next = await firstOpenSearchDay(db, orgId, dayText(today));
   const oldest = Math.min(today - SEARCH_USAGE_DAYS + 1, ...days.map(({ day }) => day));
   const hasGap = next !== null && dayNumber(next) < oldest;
   if (hasGap) {

@@ -172,18 +172,13 @@ async function readHistory(session: Session, kind: string): Promise<MatchHistory
   return { withPid: of(true), others: of(false) };
 }
 
-type Retry = <Result>(work: () => Promise<Result>) => Promise<Result>;
-
 /** Records that a run claimed. */
 export interface LookupSelection {
   readonly counts: LookupCounts;
   /** Warehouse rows written by the reading. */
   readonly rowsWritten: number;
-  /**
-   * Pages of claimed records, ordered by content.
-   * @param within runs the read of each page, with retries.
-   */
-  records(within?: Retry): AsyncIterable<readonly LookupRecord[]>;
+  /** Pages of claimed records, ordered by content. */
+  records(): AsyncIterable<readonly LookupRecord[]>;
   /** Counts the claims without an answer. */
   countOpen(): Promise<OpenClaims>;
   /** Marks records as sent although no outcome followed. */
@@ -258,12 +253,12 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
     return { counts: read, recordsInDoubt: before, rowsWritten: rows };
   });
   if (Math.max(counts.due, rowsWritten) > MANY_ROWS) await analyzeLookups(db);
-  async function* records(within: Retry = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
+  async function* records(): AsyncGenerator<readonly LookupRecord[]> {
     let after = "";
     let read = 0;
     for (;;) {
-      const page = await within(() =>
-        db.transaction(run, (session) => readClaims(session, spec, run, { after, size: PAGE_SIZE })),
+      const page = await db.transaction(run, (session) =>
+        readClaims(session, spec, run, { after, size: PAGE_SIZE }),
       );
       const last = page.at(-1);
       if (!last) return;

@@ -21,7 +21,7 @@ import { type Drift, instantText } from "../../schemas/convert.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
 import type { Database } from "../../schemas/registry.ts";
 
-/** Writes of one transaction of a run. The same object is given to each attempt. */
+/** Writes of one transaction of a run. */
 export interface Commit<Result = null> {
   /** Outcomes of calls: the commit was carried out if and only if they are in the ledger. */
   readonly calls?: readonly Attempt[];
@@ -36,8 +36,6 @@ export interface Commit<Result = null> {
   readonly counters?: CounterDelta | (() => CounterDelta);
   /** Run that sent the calls, to which they belong in the ledger; absent if it is the one that commits. */
   readonly sentBy?: Pick<RunRef, "runId" | "shard"> | undefined;
-  /** Outcome of the latest attempt, whose reply may have been lost. Set by {@link commit}. */
-  attempted?: Attempted<Result> | undefined;
 }
 
 export interface Committed<Result = null> {
@@ -56,8 +54,8 @@ interface Attempted<Result> {
 }
 
 /**
- * Commits rows, checkpoints, ledger, drift and counters of a run in one transaction, without erased people. Repeated with the same
- * object after a lost reply, it changes nothing and returns the first result.
+ * Commits rows, checkpoints, ledger, drift and counters of a run in one transaction, without erased people. Its repetition
+ * after a lost reply changes nothing and returns the first result.
  */
 export async function commit<Result = null>(
   db: Db,
@@ -65,14 +63,14 @@ export async function commit<Result = null>(
   parts: Commit<Result>,
 ): Promise<Committed<Result>> {
   const { calls = [], upserts = [], checkpoints = [], drift = [], counters = {}, charge } = parts;
+  /** Outcome of the latest attempt, whose reply may have been lost. */
+  let attempted: Attempted<Result> | null = null;
   const committed = await db.transaction(run, async (session) => {
     const sender = { ...run, ...parts.sentBy };
     const newCalls = await recordOutcomes(session, sender, calls);
-    const isDone = calls.length > 0 ? newCalls.size === 0 : await isLatest(session, run, parts);
+    const isDone = calls.length > 0 ? newCalls.size === 0 : await isLatest(session, run, attempted);
     if (isDone)
-      return (
-        parts.attempted?.committed ?? { results: upserts.map(() => NOTHING), also: null, rowsWritten: 0 }
-      );
+      return attempted?.committed ?? { results: upserts.map(() => NOTHING), also: null, rowsWritten: 0 };
     const written = new Map<string, number>();
     const key = await readErasureKey(session, db.readErasureSecret);
     const writing: Writing = {
@@ -95,7 +93,7 @@ export async function commit<Result = null>(
     const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
     const syncedAt = await addCounters(session, run, { ...counted, rows_written: rowsWritten });
     const result = { results, also, rowsWritten };
-    parts.attempted = { committed: result, syncedAt };
+    attempted = { committed: result, syncedAt };
     crashPoint("before_commit");
     return result;
   });
@@ -110,9 +108,9 @@ export async function commit<Result = null>(
 async function isLatest(
   session: Session,
   { runId, job, shard }: RunRef,
-  { attempted }: Commit<unknown>,
+  attempted: Attempted<unknown> | null,
 ): Promise<boolean> {
-  if (!attempted || attempted.syncedAt === null) return false;
+  if (attempted === null || attempted.syncedAt === null) return false;
   const [syncedAt] = await session.pluck<string>(sql`
     SELECT _synced_at::text FROM ${session.table("sync_run")}
     WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard} FOR UPDATE`);
