@@ -68,26 +68,6 @@ test.each<readonly [string, LookupJobConfig, LookupJobConfig]>([
   expect(await hashOf(job)).toBe(await hashOf(same));
 });
 
-test("depends on every field that is sent, on normalization and on every parameter", async () => {
-  const jobs: readonly LookupJobConfig[] = [
-    enrichJob,
-    ...[{ city: ["municipality"] }, { emails: ["work_email", "email"] }, { zipcode: ["zip"] }].map((fields) =>
-      enrich({ input: remapped(fields) }),
-    ),
-    enrich({ input: { ...customers, normalize: true } }),
-    enrich({ pidFrom: "resolve_customers" }),
-    enrich({ validEmailsFrom: "validate_customers" }),
-    enrich({ returnFields: ["age"] }),
-    enrich({ matchConditionFields: ["phone"] }),
-    enrich({ includePremiumFields: true }),
-    resolveJob,
-    { ...resolveJob, validEmailsFrom: "validate_customers" },
-    validateJob,
-  ];
-  const hashes = await Promise.all(jobs.map(hashOf));
-  expect(new Set(hashes).size).toBe(jobs.length);
-});
-
 const fieldsOf = async (job: LookupJobConfig) => Object.keys((await specOf(job)).input.fields);
 
 test("each job reads only the fields that its endpoint takes, and sends only parameters that are set", async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { membersAt } from "../../support/sandbox-control.ts";
 import { recordAnswers } from "../lookup/recording-proxy.ts";
-import { configOf, jobOf, seenDuring, startWorld, type World } from "../world.ts";
+import { configOf, jobOf, startWorld, type World } from "../world.ts";
 
 const FIRST = "11111111-1111-4111-8111-111111111111";
 const SECOND = "22222222-2222-4222-8222-222222222222";
@@ -213,22 +213,6 @@ test("metadata of an unexpected type is reported by its whole path", async () =>
   expect(await world.value(metadata)).toBe('["a list"]');
 });
 
-test("with --full-refresh readers never miss a signal that stays", async () => {
-  const { world, pidOf, run, state, unstate } = await startDeaths();
-  await state(...Array.from({ length: 30 }, (_, i) => signal(pidOf(55 + i), { obituary_id: `stated-${i}` })));
-  await run();
-  await unstate("stated-3", "stated-17");
-  const present = `SELECT count(*) FILTER (WHERE is_present AND NOT obituary_id IN ('stated-3', 'stated-17')) AS shown,
-    (SELECT count(*) FROM person_data.death_signal WHERE obituary_id LIKE 'stated%') AS kept
-    FROM person_data.segment_death_signal WHERE obituary_id LIKE 'stated%'`;
-  const { seen, asked } = await seenDuring(world, present, async () => {
-    // Two segments, each with two signals fewer.
-    expect(await run({ fullRefresh: true })).toMatchObject({ status: "succeeded", rows_written: 4 });
-  });
-  expect([...seen]).toEqual(["56 30"]);
-  expect(asked).toBeGreaterThan(3);
-});
-
 test("a deleted segment is reported, not treated as empty, and the others are still read", async () => {
   const { world, pidOf, run, state, shown } = await startDeaths();
   await state(signal(pidOf(60)));
@@ -238,12 +222,4 @@ test("a deleted segment is reported, not treated as empty, and the others are st
   expect(report).toMatchObject({ status: "failed", requests: 2, error: { code: "segment_gone" } });
   expect(report.error?.message).toContain(`no segment ${FIRST} (404)`);
   expect(await shown()).toEqual(["first stated-1", "second stated-1"]);
-});
-
-test("free calls are retried after faults, and every attempt is in the ledger", async () => {
-  const { world, run } = await startDeaths();
-  await world.control("/faults", { faults: "500@deaths#1,cut_body@deaths#2,429=0@deaths#3" });
-  expect(await run()).toMatchObject({ status: "succeeded", requests: 5, retries: 3 });
-  expect(await world.value("SELECT count(*) FROM person_data_ops.api_call")).toBe("5");
-  expect(await world.value("SELECT requests || ' ' || retries FROM person_data_ops.sync_run")).toBe("5 3");
 });

@@ -1,9 +1,7 @@
 import { expect, test } from "vitest";
-import { StopJobError, StopRunError } from "../../../src/errors.ts";
 import { createLimiter } from "../../../src/extract/limits.ts";
 import { moveCheckpoints } from "../../../src/jobs/report/checkpoints.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
-import type { Db } from "../../../src/load/db/db.ts";
 import { send, startService } from "../../extract/scripted-service.ts";
 import {
   expectExact,
@@ -313,56 +311,16 @@ test("a segment named twice is read once", async () => {
   expect(await world.value("SELECT name FROM person_data.segment")).toBe("VIP");
 });
 
-/** Services whose transactions fail with an error that a function returns, given the number of requests after that for the service. */
-async function failing(world: World, errorAfter: (requests: number) => Error | null) {
-  const { db, http } = await world.services();
-  let requests = -1;
-  const request: typeof http.request = async (call) => {
-    requests += 1;
-    return http.request(call);
-  };
-  const transaction = async (...args: readonly unknown[]) => {
-    const error = errorAfter(requests);
-    if (error) throw error;
-    // The overloads of Db differ only in their arguments.
-    return (db.transaction as (...all: readonly unknown[]) => unknown)(...args);
-  };
-  return { db: { ...db, transaction } as Db, http: { ...http, request } };
-}
-
 test("calls whose commit failed are in the ledger", async () => {
   const world = await startTwo(`
   vip_members: { type: segment_members, segments: [{ id: ${OTHER} }] }`);
-  let hasFailed = false;
-  const services = await failing(world, (requests) => {
-    // First commit of members.
-    if (hasFailed || requests !== 1) return null;
-    hasFailed = true;
-    return new StopJobError("bad_data", "The rows are refused.");
-  });
-  const report = jobOf(await world.run({}, services), "vip_members");
-  expect([report.error?.code, report.requests]).toEqual(["bad_data", 1]);
+  await world.rows(`CREATE FUNCTION crm.refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
+    CREATE TRIGGER refuse BEFORE INSERT ON person_data.segment_member FOR EACH ROW EXECUTE FUNCTION crm.refuse()`);
+  expect(jobOf(await world.run(), "vip_members")).toMatchObject({ status: "failed", requests: 1 });
   expect(
     await world.rows(
       `SELECT requests, records_received, (SELECT count(*) FROM person_data_ops.api_call) AS calls
        FROM person_data_ops.sync_run`,
     ),
   ).toEqual([{ requests: "1", records_received: "30", calls: "1" }]);
-});
-
-test("every second transaction lost is retried", async () => {
-  const world = await startTwo(`
-  vip_push: { type: segment_push, name: VIP, sql: "select null as service_pid where false" }
-  vip_members: { type: segment_members, segments: [{ id: ${SEGMENT} }, { job: vip_push }] }`);
-  let tries = 0;
-  for (const job of ["vip_push", "vip_members"]) {
-    const unsteady = await failing(world, (requests) =>
-      requests > 0 && tries++ % 2 === 0
-        ? new StopRunError("database_unreachable", "The warehouse can't be reached.")
-        : null,
-    );
-    const report = await world.run({ jobs: [job] }, unsteady);
-    expect([job, jobOf(report, job).status]).toEqual([job, "succeeded"]);
-  }
-  expect(await world.rows(syncs)).toMatchObject([{ current_size: "120" }, { current_size: "0" }]);
 });

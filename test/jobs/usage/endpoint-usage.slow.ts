@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { differences, goTo, sandboxClock, statedBuckets, storedBuckets } from "./usage-truth.ts";
-import { configOf, jobOf, startWorld, type World } from "../world.ts";
+import { configOf, startWorld, type World } from "../world.ts";
 
 type Counting = readonly [size: string, zone: string, from: string];
 
@@ -56,30 +56,3 @@ test.each<[string, readonly Counting[]]>([
     await expectTrue(world, countings, day.replace(/10$/, "11"), day);
   },
 );
-
-test("usage_reconciliation compares our ledger with the service's report, per endpoint and UTC day", async () => {
-  const world = await startWorld({
-    rows: 700,
-    people: 1000,
-    config: configOf(`
-  resolve_customers: { type: resolve, input: customers }
-  usage: { type: endpoint_usage, start_date: 2026-06-01, after: resolve_customers }`),
-  });
-  await goTo(world, "2026-06-10");
-  const today = { size: "day", zone: "UTC", from: "2026-06-10", to: "2026-06-10" };
-  const [others = ""] = (await statedBuckets(world, today)).get("v1/resolve 2026-06-10 00:00:00+00") ?? [];
-  const report = await world.run({}, { clock: await sandboxClock(world) });
-  expect(jobOf(report, "resolve_customers").requests).toBe(1);
-  const rows = await world.rows(
-    `SELECT endpoint, ours, reported, not_ours FROM person_data_ops.usage_reconciliation
-     WHERE day = '2026-06-10' AND endpoint IN ('usage', 'v1/resolve') ORDER BY endpoint`,
-  );
-  expect(rows).toEqual([
-    // Calls that the service doesn't count can't be compared.
-    { endpoint: "usage", ours: "2", reported: null, not_ours: null },
-    { endpoint: "v1/resolve", ours: "1", reported: String(Number(others) + 1), not_ours: others },
-  ]);
-  const unused =
-    "SELECT count(*) FROM person_data_ops.usage_reconciliation WHERE day = '2026-06-09' AND ours = 0";
-  expect(await world.value(unused)).toBe("12");
-});

@@ -156,17 +156,3 @@ test("the midnight that the clock skips is the start of its day", () => {
     ]);
   }
 });
-
-test.each<[string, BucketingSize, string, unknown]>([
-  ["local time marked with Z", "day", "Europe/Berlin", "2026-06-03T00:00:00Z"],
-  ["a week that starts on Sunday", "week", "UTC", "2026-06-07T00:00:00Z"],
-  ["an hour of UTC in a zone of half hours", "hour", "Asia/Kolkata", "2026-06-03T10:00:00Z"],
-  ["a day outside of the window", "day", "UTC", "2026-07-01T00:00:00Z"],
-  ["a time within a day", "day", "UTC", "2026-06-03T12:00:00"],
-  ["an impossible date", "day", "UTC", "2026-06-31T00:00:00Z"],
-  ["a text that is no time", "day", "UTC", "yesterday"],
-  ["a number", "day", "UTC", 1_780_444_800],
-  ["a missing start", "day", "UTC", null],
-])("%s has no place", (_, size, zone, start) => {
-  expect(place(size, zone, ["2026-06-01", "2026-06-15"], [start])).toEqual([null]);
-});

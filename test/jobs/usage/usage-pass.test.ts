@@ -91,23 +91,4 @@ describe("after any changes of start_date and any runs", () => {
       { numRuns: 200 },
     );
   });
-
-  test("a quiet night reads one window, and an interrupted pass resumes where it stopped", () => {
-    const [today, start] = [dayNumber("2026-06-11"), "2026-01-01"];
-    expect(planPass("day", start, { from: "2026-01-01", next: "2026-05-11" }, today).windows).toEqual([
-      { from: dayNumber("2026-05-11"), to: dayNumber("2026-06-12") },
-    ]);
-    const resumed = planPass("hour", start, { from: "2026-01-01", next: "2026-01-22" }, today);
-    expect(resumed.windows[0]).toEqual({ from: dayNumber("2026-01-22"), to: dayNumber("2026-01-29") });
-  });
-
-  test("every pass starts on a natural boundary, so that no bucket is read in part", () => {
-    const cursor = { from: "2026-01-01", next: "2026-05-13" };
-    const weeks = planPass("week", "2026-01-07", cursor, dayNumber("2026-06-11")).windows;
-    // A Monday.
-    expect(weeks).toEqual([{ from: dayNumber("2026-05-11"), to: dayNumber("2026-06-12") }]);
-    expect(planPass("week", "2026-01-07", null, dayNumber("2026-01-08")).windows).toEqual([
-      { from: dayNumber("2026-01-05"), to: dayNumber("2026-01-09") },
-    ]);
-  });
 });

@@ -1,7 +1,7 @@
 import * as fc from "../../support/fast-check.ts";
 
 export const SIZES = ["hour", "day", "week", "month", "quarter", "year"] as const;
-export const zoneNames = Intl.supportedValuesOf("timeZone");
+const zoneNames = Intl.supportedValuesOf("timeZone");
 
 /** No changes, both hemispheres, half and quarter hours, changes at midnight or of 30 minutes, no offset in winter, extremes. */
 const KINDS =
