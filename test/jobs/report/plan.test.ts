@@ -84,22 +84,6 @@ test("a plan of a feed has its least calls, and says which ones may follow", asy
   ]);
 });
 
-test("a plan says that the run will ask, and why; after a trial it won't", async () => {
-  const config = configOf(threeJobs, "confirm_above: { records: 50, ratio: 0.2 }");
-  const world = await startWorld({ rows: 120, config });
-  await world.run({ maxRecords: 20 });
-  const plan = async () => (await planJobs(await world.services(), [])).jobs;
-  expect((await plan()).map((job) => job.needs_confirmation)).toEqual([false, false, false]);
-  expect((await world.run()).status).toBe("succeeded");
-  await world.rows("UPDATE crm.customers SET city = 'Elsewhere'");
-  const reason = /^the run asks first, or needs --yes: more is due than confirm_above allows: \d+ rows, /;
-  expect((await plan())[2]).toMatchObject({
-    needs_confirmation: true,
-    remarks: [expect.stringMatching(reason)],
-  });
-  expect((await world.run()).jobs[2]?.error?.code).toBe("confirmation");
-});
-
 test("a plan counts what --resend and --max-records change, and marks nothing", async () => {
   const world = await startWorld({ rows: 100, config: configOf(resolveOnly) });
   const services = await world.services();
