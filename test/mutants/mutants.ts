@@ -451,15 +451,6 @@ export const mutants: readonly Mutant[] = [
     named: "an erasure waits for files of others",
   },
   {
-    breaks: "manifests hold no values of deleted files",
-    file: "src/publish/iceberg/tables.ts",
-    from: "data_file: withoutBounds(entry.data_file)",
-    to: "data_file: entry.data_file",
-    tests: ["test/destinations/iceberg.destination.ts"],
-    named: "hold an erased person in no file",
-    config: "vitest.destinations.config.ts",
-  },
-  {
     breaks: "a stale batch is refused",
     file: "src/publish/duckdb/destination.ts",
     from: "if (at !== batch.follows || isPartlyOther) {",

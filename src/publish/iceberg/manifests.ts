@@ -31,17 +31,6 @@ const optional = (id: number, name: string, type: unknown) => ({
 });
 const required = (id: number, name: string, type: unknown) => ({ name, type, "field-id": id });
 
-/** A map from field IDs to values, as the specification writes it. */
-const boundsOf = (key: number, value: number) => ({
-  type: "array",
-  logicalType: "map",
-  items: {
-    type: "record",
-    name: `k${key}_v${value}`,
-    fields: [required(key, "key", "int"), required(value, "value", "bytes")],
-  },
-});
-
 const ENTRY = {
   type: "record",
   name: "manifest_entry",
@@ -60,8 +49,6 @@ const ENTRY = {
         required(102, "partition", { type: "record", name: "r102", fields: [] }),
         required(103, "record_count", "long"),
         required(104, "file_size_in_bytes", "long"),
-        optional(125, "lower_bounds", boundsOf(126, 127)),
-        optional(128, "upper_bounds", boundsOf(129, 130)),
       ],
     }),
   ],
@@ -92,16 +79,12 @@ export const EXISTING = 0;
 export const ADDED = 1;
 export const DELETED = 2;
 
-type Bounds = readonly { readonly key: number; readonly value: Buffer }[] | null;
-
 export interface DataFile {
   /** 0 for rows; others hold deletions. */
   readonly content: number;
   readonly file_path: string;
   readonly record_count: Long;
   readonly file_size_in_bytes: Long;
-  readonly lower_bounds?: Bounds;
-  readonly upper_bounds?: Bounds;
 }
 
 export interface ManifestEntry {
@@ -170,20 +153,14 @@ interface ManifestOf {
   readonly replaced: readonly string[];
 }
 
-/** Writes a manifest of data files of a table without partitions. */
+/** Writes a manifest of data files of a table without partitions. It has no bounds of columns: they are values of rows, which may be erased. */
 export function writeManifest(
   entries: readonly ManifestEntry[],
   { schema, specId, replaced }: ManifestOf,
 ): Buffer {
   const rows = entries.map((entry) => ({
     ...entry,
-    data_file: {
-      lower_bounds: null,
-      upper_bounds: null,
-      file_format: "PARQUET",
-      ...entry.data_file,
-      partition: {},
-    },
+    data_file: { file_format: "PARQUET", ...entry.data_file, partition: {} },
   }));
   return writeContainer(ENTRY, rows, {
     schema: jsonOf(schema),

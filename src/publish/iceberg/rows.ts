@@ -18,8 +18,6 @@ const ROW_GROUP_BYTES = 4 * 1024 * 1024;
 /** Files below this size are merged once there are more than {@link MOST_SMALL_FILES} of them. */
 const SMALL_BYTES = 16 * 1024 * 1024;
 const MOST_SMALL_FILES = 8;
-/** Bytes of the longest text that is stored as a bound; a shortened one would have to be rounded up between characters. */
-const MOST_BOUND_BYTES = 128;
 
 /** Where the data files of a table are read and written. */
 export interface RowFiles {
@@ -64,11 +62,14 @@ export async function write(files: RowFiles, query: string): Promise<readonly Ne
   const added: NewFile[] = [];
   for (const file of await readdir(made)) {
     const path = join(made, file);
-    const { rows, bounds } = await describe(session, path, files);
+    const [row] = await session.rows(
+      `SELECT count(*)::VARCHAR AS rows FROM read_parquet(${quoteText(path)})`,
+    );
+    const rows = Number(row?.["rows"] ?? 0);
     if (rows > 0) {
       const to = `${address}/${prefix}-${randomBytes(4).toString("hex")}.parquet`;
       await storage.upload(path, to);
-      added.push({ address: to, rows, bytes: (await stat(path)).size, bounds });
+      added.push({ address: to, rows, bytes: (await stat(path)).size });
     }
     await rm(path);
   }
@@ -96,31 +97,6 @@ function fieldIds({ fields }: IcebergSchema, { columns }: PublishedTable): strin
     return `${quoteName(name)}: ${value}`;
   });
   return `{${entries.join(", ")}}`;
-}
-
-/** The first column of a key, where it is a text: its bounds spare reading files that don't have a key. */
-function boundedColumn({ rootKey, columns }: PublishedTable): string | null {
-  const first = columns.find(({ name }) => name === rootKey[0]);
-  return first?.type === "text" ? first.name : null;
-}
-
-async function describe(
-  session: DuckSession,
-  path: string,
-  { table, schema }: RowFiles,
-): Promise<Pick<NewFile, "rows" | "bounds">> {
-  const column = boundedColumn(table);
-  const bound = (of: string) =>
-    column === null
-      ? "NULL::VARCHAR"
-      : `CASE WHEN max(strlen(${quoteName(column)})) <= ${MOST_BOUND_BYTES} THEN ${of}(${quoteName(column)}) END`;
-  const [row] = await session.rows(
-    `SELECT count(*)::VARCHAR AS rows, ${bound("min")} AS lower, ${bound("max")} AS upper FROM read_parquet(${quoteText(path)})`,
-  );
-  const field = schema.fields.find(({ name }) => name === column);
-  const [lower, upper] = [row?.["lower"] ?? null, row?.["upper"] ?? null];
-  const bounds = field && lower !== null && upper !== null ? { fieldId: field.id, lower, upper } : null;
-  return { rows: Number(row?.["rows"] ?? 0), bounds };
 }
 
 /** Rows of local copies of data files, with null in columns that they lack. */
@@ -152,14 +128,12 @@ export async function removeKeys(
 ): Promise<Rewritten> {
   const { session, storage, folder, table } = files;
   await loadKeys(files, staged);
-  const candidates = await withKeys(files, stored);
   const small = stored.filter((file) => sizeOf(file) < SMALL_BYTES);
   const merged = new Set(small.length > MOST_SMALL_FILES ? small : []);
   const using = table.rootKey.map(quoteName).join(", ");
   const removed = new Set<string>();
   const added: NewFile[] = [];
-  const read = stored.filter((file) => candidates.has(file) || merged.has(file));
-  for (const group of grouped(read)) {
+  for (const group of grouped(stored)) {
     const copies = await emptyFolder(folder, "stored");
     const paths: string[] = [];
     for (const [index, file] of group.entries()) {
@@ -184,29 +158,6 @@ export async function removeKeys(
   }
   await session.transaction(() => session.run("DROP TABLE changed"));
   return { removed, added };
-}
-
-/** Files that may have rows of the staged keys, by their bounds. */
-async function withKeys(
-  { session, table, schema }: RowFiles,
-  stored: readonly DataFile[],
-): Promise<ReadonlySet<DataFile>> {
-  const column = boundedColumn(table);
-  const field = schema.fields.find(({ name }) => name === column);
-  if (column === null || !field) return new Set(stored);
-  const name = quoteName(column);
-  const [keys] = await session.rows(`SELECT min(${name}) AS lower, max(${name}) AS upper FROM changed`);
-  const [lower, upper] = [keys?.["lower"] ?? null, keys?.["upper"] ?? null];
-  if (lower === null || upper === null) return new Set();
-  const [from, to] = [Buffer.from(lower), Buffer.from(upper)];
-  const boundOf = (bounds: DataFile["lower_bounds"]) =>
-    bounds?.find(({ key }) => key === field.id)?.value ?? null;
-  return new Set(
-    stored.filter(({ lower_bounds: lowers, upper_bounds: uppers }) => {
-      const [first, last] = [boundOf(lowers), boundOf(uppers)];
-      return (first === null || first.compare(to) <= 0) && (last === null || last.compare(from) >= 0);
-    }),
-  );
 }
 
 const sizeOf = ({ file_size_in_bytes: size }: DataFile) => Number(size);

@@ -14,7 +14,6 @@ import type {
 } from "./specification.ts";
 import {
   ADDED,
-  type DataFile,
   DELETED,
   EXISTING,
   type ManifestEntry,
@@ -185,8 +184,6 @@ export interface NewFile {
   readonly address: string;
   readonly rows: number;
   readonly bytes: number;
-  /** Bounds of a column in all of its rows; null if unknown. */
-  readonly bounds: { readonly fieldId: number; readonly lower: string; readonly upper: string } | null;
 }
 
 /** Change of a table's files. */
@@ -215,8 +212,7 @@ export async function newSnapshot(storage: Storage, change: FileChange): Promise
   ];
   const kept = files.map((entry) =>
     removed.has(entry.data_file.file_path)
-      ? // Bounds are values of rows, which may be erased.
-        { ...entry, status: DELETED, snapshot_id: snapshotId, data_file: withoutBounds(entry.data_file) }
+      ? { ...entry, status: DELETED, snapshot_id: snapshotId }
       : { ...entry, status: EXISTING },
   );
   const entries = [...kept, ...added.map((file) => entryOf(file, snapshotId))];
@@ -256,27 +252,17 @@ export async function newSnapshot(storage: Storage, change: FileChange): Promise
 
 const isOfRows = ({ data_file: file }: ManifestEntry) => file.content === 0;
 
-const withoutBounds = (file: DataFile): DataFile => ({ ...file, lower_bounds: null, upper_bounds: null });
-
 export const identifierOf = ({ namespace, name }: TableName) => ({ namespace: [namespace], name });
 
 const shortest = (value: bigint): Long => (value <= Number.MAX_SAFE_INTEGER ? Number(value) : value);
 
-function entryOf({ address, rows, bytes, bounds }: NewFile, snapshotId: Long): ManifestEntry {
-  const boundOf = (value: string) => bounds && [{ key: bounds.fieldId, value: Buffer.from(value) }];
+function entryOf({ address, rows, bytes }: NewFile, snapshotId: Long): ManifestEntry {
   return {
     status: ADDED,
     snapshot_id: snapshotId,
     sequence_number: null,
     file_sequence_number: null,
-    data_file: {
-      content: 0,
-      file_path: address,
-      record_count: rows,
-      file_size_in_bytes: bytes,
-      lower_bounds: bounds && boundOf(bounds.lower),
-      upper_bounds: bounds && boundOf(bounds.upper),
-    },
+    data_file: { content: 0, file_path: address, record_count: rows, file_size_in_bytes: bytes },
   };
 }
 
