@@ -1,9 +1,6 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import { json } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { openInputDatabase } from "../../src/load/open.ts";
-import { atEnd } from "../cli/support/at-end.ts";
+import { serve } from "../support/serve.ts";
 import { people } from "./suite/people.ts";
 
 const FIELDS = ["id", "name", "updated_at"].map((name) => ({ name, type: "TIMESTAMP" }));
@@ -16,26 +13,14 @@ const ANSWERS: readonly (readonly [path: RegExp, answer: unknown])[] = [
   [/\/jobs\/j1/u, { status: { state: "DONE", errorResult: STOPPED } }],
 ];
 
-/** Starts a BigQuery whose queries run until they are stopped. */
-async function startSlowBigQuery() {
-  const queries: unknown[] = [];
-  const server = createServer((request, response) => {
-    const answer = async () => {
-      const path = request.url?.replace(/\?.*/u, "") ?? "";
-      if (path.endsWith("/queries")) queries.push(await json(request));
-      response.setHeader("content-type", "application/json");
-      response.end(JSON.stringify(ANSWERS.find(([pattern]) => pattern.test(path))?.[1] ?? {}));
-    };
-    answer().catch(() => response.destroy());
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  atEnd(() => void server.close());
-  const address = server.address();
-  return { queries, url: `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}` };
-}
-
 test("BigQuery stops a statement of a profile when its time is over, and check goes on", async () => {
-  const { queries, url } = await startSlowBigQuery();
+  const queries: unknown[] = [];
+  const url = await serve((request, response, body) => {
+    const path = request.url?.replace(/\?.*/u, "") ?? "";
+    if (path.endsWith("/queries")) queries.push(JSON.parse(body));
+    response.setHeader("content-type", "application/json");
+    response.end(JSON.stringify(ANSWERS.find(([pattern]) => pattern.test(path))?.[1] ?? {}));
+  });
   const connection = {
     type: "bigquery",
     name: "lake",

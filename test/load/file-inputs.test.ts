@@ -1,13 +1,12 @@
-import { createServer, type Server } from "node:http";
 import { appendFile, mkdir, mkdtemp, readdir, writeFile } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { DuckDBInstance } from "@duckdb/node-api";
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
+import { beforeEach, describe, expect, inject, test } from "vitest";
 import type { DuckDbConnection, InputQuery, InputSource } from "../../src/load/inputs/input.ts";
 import { openInputDatabase } from "../../src/load/open.ts";
 import { filesIn } from "../support/files-in.ts";
+import { serve } from "../support/serve.ts";
 import { openDuckDbMirror } from "./duckdb-mirror.ts";
 import { describeForeignInputs } from "./foreign-context.ts";
 import { people } from "./suite/people.ts";
@@ -240,30 +239,20 @@ describe("files", () => {
   });
 });
 
-describe("files of a web server", () => {
-  let server: Server;
-  let address: string;
+test("files of a web server are copied once for all readings, with the token, which no message has", async () => {
   const seen: (string | undefined)[] = [];
   let isThere = true;
-  beforeAll(async () => {
-    server = createServer((request, response) => {
-      seen.push(`${request.method} ${request.url} ${request.headers.authorization}`);
-      response.writeHead(isThere ? 200 : 404, { etag: '"1"' });
-      response.end(request.method === "HEAD" ? "" : `${HEADER}1,Ann,,\n`);
-    }).listen(0, "127.0.0.1");
-    await new Promise((resolve) => server.once("listening", resolve));
-    address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const address = await serve((request, response) => {
+    seen.push(`${request.method} ${request.url} ${request.headers.authorization}`);
+    response.writeHead(isThere ? 200 : 404, { etag: '"1"' });
+    response.end(request.method === "HEAD" ? "" : `${HEADER}1,Ann,,\n`);
   });
-  afterAll(() => server.close());
-
-  test("are copied once for all readings, with the token, which no message has", async () => {
-    const connection = { webToken: { read: async () => "t0ken" } };
-    const source = input(`${address}/a.csv?sig=s3cret`);
-    expect(await read(source, { connection })).toEqual(["1\t\\N\tAnn\t\\N"]);
-    expect(seen).toEqual(["HEAD /a.csv?sig=s3cret Bearer t0ken", "GET /a.csv?sig=s3cret Bearer t0ken"]);
-    isThere = false;
-    const failure = await read(source, { connection }).catch((error: unknown) => error);
-    expect(failure).toMatchObject({ message: expect.stringContaining(`no file matches ${address}/a.csv`) });
-    expect(JSON.stringify(failure)).not.toMatch(/s3cret|t0ken/u);
-  });
+  const connection = { webToken: { read: async () => "t0ken" } };
+  const source = input(`${address}/a.csv?sig=s3cret`);
+  expect(await read(source, { connection })).toEqual(["1\t\\N\tAnn\t\\N"]);
+  expect(seen).toEqual(["HEAD /a.csv?sig=s3cret Bearer t0ken", "GET /a.csv?sig=s3cret Bearer t0ken"]);
+  isThere = false;
+  const failure = await read(source, { connection }).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ message: expect.stringContaining(`no file matches ${address}/a.csv`) });
+  expect(JSON.stringify(failure)).not.toMatch(/s3cret|t0ken/u);
 });

@@ -31,34 +31,25 @@ export async function missingTableHint(session: PostgresSession, table: readonly
       "See docs/configuration.md."
     );
   }
-  const known = await session.rows(readable);
-  const near = nearestTables(table, known);
-  if (near.length === 0) {
-    const inSchema = table.length > 1 ? known.filter(({ schema }) => schema === table[0]) : [];
-    return inSchema.length === 0
-      ? "Create the table, or correct `table:`; a table outside the search path needs its schema."
-      : `Create the table, or correct \`table:\`. ${table[0]} has ${listOf(inSchema.slice(0, MOST_SHOWN))}${inSchema.length > MOST_SHOWN ? ", …" : ""}.`;
-  }
-  return `${reasonOf(table, near[0])}: did you mean ${listOf(near)}?`;
-}
-
-function reasonOf(table: readonly string[], near: TableName | undefined): string {
-  const name = table.at(-1);
-  const isSchemaMissing = table.length === 1 && near?.name === name;
-  if (isSchemaMissing) return "A table outside the search path needs its schema";
-  const found = near && (table.length > 1 ? [near.schema, near.name] : [near.name]);
-  const isCase = found?.join(".").toLowerCase() === table.join(".").toLowerCase();
-  return isCase ? "Names are case-sensitive here" : "Create the table, or correct `table:`";
-}
-
-/** Tables with similar names, the nearest first. A name in another schema is as near as one with a wrong letter. */
-function nearestTables(table: readonly string[], known: readonly TableName[]): readonly TableName[] {
   const wanted = plain(table.at(-1) ?? "");
   const wantedSchema = table.length > 1 ? plain(table[0] ?? "") : null;
-  return nearest(wanted, known, ({ schema, name }) => {
+  // A name in another schema is as near as one with a wrong letter.
+  const near = nearest(wanted, await session.rows(readable), ({ schema, name }) => {
     const other = wantedSchema === null ? 0 : editDistance(wantedSchema, plain(schema));
     return editDistance(wanted, plain(name)) + Math.min(1, other);
-  }).slice(0, MOST_SHOWN);
+  });
+  const [first] = near;
+  if (first === undefined)
+    return "Create the table, or correct `table:`; a table outside the search path needs its schema.";
+  const isSchemaMissing = table.length === 1 && first.name === table[0];
+  const found = [first.schema, first.name].slice(-table.length).join(".");
+  const isCase = found.toLowerCase() === table.join(".").toLowerCase();
+  const reason = isSchemaMissing
+    ? "A table outside the search path needs its schema"
+    : isCase
+      ? "Names are case-sensitive here"
+      : "Create the table, or correct `table:`";
+  return `${reason}: did you mean ${near.slice(0, MOST_SHOWN).map(writtenTable).join(", ")}?`;
 }
 
 const part = (name: string) => (/^[\p{L}_][\p{L}\p{N}_$]*$/u.test(name) ? name : quoteIdentifier(name));
@@ -66,10 +57,6 @@ const part = (name: string) => (/^[\p{L}_][\p{L}\p{N}_$]*$/u.test(name) ? name :
 /** `crm."Odd Name"`, as `table:` takes it; unusual parts are quoted. */
 export function writtenTable({ schema, name }: TableName): string {
   return `${part(schema)}.${part(name)}`;
-}
-
-function listOf(tables: readonly TableName[]): string {
-  return tables.map(writtenTable).join(", ");
 }
 
 /** Hint for a table that the role must not read: the statements that grant it. */
