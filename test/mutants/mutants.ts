@@ -133,14 +133,6 @@ export const mutants: readonly Mutant[] = [
     named: "what may have been charged",
   },
   {
-    breaks: "an attempt whose reply was lost counts once",
-    file: "src/load/ledger/ledger.ts",
-    from: "if (entries.length > 0 && recorded.size === 0) return;",
-    to: "",
-    tests: ofCommits,
-    named: "as its reply was lost, counts once",
-  },
-  {
     breaks: "a call without an answer is recorded as possibly billed",
     file: "src/extract/send-call.ts",
     from: "possiblyBilled: isPossiblyBilled(outcome),",
@@ -339,7 +331,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "other people are stored without an erased address",
-    file: "src/load/write/erased.ts",
+    file: "src/load/lookups/erased-answers.ts",
     from: "!emails.some((at) => erased.emails.has(emailAt(row, at)))",
     to: "emails.length >= 0",
     tests: ["test/nights/shared-address.slow.ts"],
@@ -348,9 +340,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "JSON of other people that names an erased person is not stored",
-    file: "src/load/write/erased.ts",
-    from: 'json.map((text) => (erased.json.has(text ?? "") ? null : text))',
-    to: "json",
+    file: "src/load/lookups/erased-answers.ts",
+    from: "extra: without(answer.extra)",
+    to: "extra: answer.extra",
     tests: ["test/load/erased-json.test.ts"],
     named: "with an answer about another row",
   },

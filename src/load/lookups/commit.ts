@@ -2,21 +2,18 @@ import { sql } from "kysely";
 import { codeOf } from "../../errors.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
 import type { Drift } from "../../schemas/convert.ts";
-import { enrichFields } from "../../schemas/enrich.ts";
-import { resolveFields } from "../../schemas/resolve.ts";
-import { validateFields } from "../../schemas/validate-emails.ts";
 import type { Db } from "../db/db.ts";
 import { isDataFault, isTableFault } from "../db/failures.ts";
 import { commit, explainRefusal } from "../write/commit.ts";
 import { countAttempts, type CounterDelta } from "../ledger/ledger.ts";
 import type { RunRef } from "../runs/fence.ts";
-import { type NamingAnswer, withoutErased } from "../write/erased.ts";
 import type { Writing } from "../write/upsert.ts";
 import type { LoadContext, LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "./lookup.ts";
 import { keepResent, takeClaims } from "./claims.ts";
 import { anyContent } from "./content.ts";
 import { loadPersons } from "./load-persons.ts";
 import { writeAnswers } from "./answers.ts";
+import { withoutErased } from "./erased-answers.ts";
 import { resolveAnswered, writeErased, writeRejects } from "./rejects.ts";
 
 /** Outcomes of records of one call; a large response is committed in parts, the last one with its entry in the ledger. */
@@ -49,41 +46,26 @@ export interface CommitResult {
  */
 export async function commitLookup(db: Db, parts: LookupCommit): Promise<CommitResult> {
   try {
-    return await commitWhole(db, parts, writeTogether);
+    return await commitWhole(db, parts);
   } catch (error) {
-    if (isTableFault(error)) throw await explainRefusal(db, error, parts.answers.length);
-    if (!isDataFault(error) || parts.answers.length === 0) throw error;
-    try {
-      return await commitWhole(db, parts, writeValid);
-    } catch (again) {
-      const isRefused = isTableFault(again) || isDataFault(again);
-      throw isRefused ? await explainRefusal(db, again, parts.answers.length) : again;
-    }
+    const { length } = parts.answers;
+    const isRefused = isTableFault(error) || (isDataFault(error) && length > 0);
+    throw isRefused ? await explainRefusal(db, error, length) : error;
   }
 }
 
-/** Writes answers; returns those with a value that Postgres rejects. */
-type Write = (
+/** Writes answers, and halves them until those with a value that Postgres rejects are isolated: returns these as rejects. */
+async function writeValid(
   context: LoadContext,
-  spec: LoadSpec,
-  answers: readonly LookupAnswer[],
-  othersLoad: boolean,
-) => Promise<readonly LookupReject[]>;
-
-const writeTogether = async (context: LoadContext, spec: LoadSpec, answers: readonly LookupAnswer[]) => {
-  if (spec.type === "enrich") await loadPersons(context, answers);
-  await writeAnswers(context, spec, answers);
-  return [];
-};
-
-/** Halves the answers until the invalid ones are isolated. */
-const writeValid: Write = async (context, spec, answers, othersLoad) => {
+  { spec, answers, othersLoad = false }: LookupCommit,
+): Promise<readonly LookupReject[]> {
+  const { client } = context.session;
   let lastFault: unknown = null;
   async function write(some: readonly LookupAnswer[]): Promise<readonly LookupReject[]> {
-    const { client } = context.session;
     await client.query("SAVEPOINT answers");
     try {
-      await writeTogether(context, spec, some);
+      if (spec.type === "enrich") await loadPersons(context, some);
+      await writeAnswers(context, spec, some);
       await client.query("RELEASE SAVEPOINT answers");
       return [];
     } catch (error) {
@@ -95,20 +77,20 @@ const writeValid: Write = async (context, spec, answers, othersLoad) => {
     const middle = Math.ceil(some.length / 2);
     return [...(await write(some.slice(0, middle))), ...(await write(some.slice(middle)))];
   }
+  if (answers.length === 0) return [];
   const invalid = await write(answers);
   if (invalid.length === answers.length && !othersLoad) throw lastFault;
   return invalid;
-};
+}
 
-async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<CommitResult> {
-  const { run, spec, sentBy, ledger, drift, othersLoad = false, keepsPeople = true } = parts;
+async function commitWhole(db: Db, parts: LookupCommit): Promise<CommitResult> {
+  const { run, spec, sentBy, ledger, drift, keepsPeople = true } = parts;
   let counters: CounterDelta = {};
   const also = async (writing: Writing): Promise<readonly string[]> => {
-    const { answers, rejects, erased } = await answersWithoutErased(writing, spec, parts);
+    const { answers, rejects, erased } = await withoutErased(writing, parts);
     const contents = [...[...answers, ...rejects].map(({ record }) => record.content), ...erased];
     const taken = await takeClaims(writing.session, spec.kind, run, contents);
-    const invalid =
-      answers.length === 0 ? [] : await write({ ...writing, keepsPeople }, spec, answers, othersLoad);
+    const invalid = await writeValid({ ...writing, keepsPeople }, { ...parts, answers });
     const isInvalid = new Set(invalid.map(({ record }) => record.recordId));
     const valid = answers.filter(({ record }) => !isInvalid.has(record.recordId));
     await writeRejects(writing, spec, [...rejects, ...invalid]);
@@ -148,60 +130,6 @@ export async function readAnswered(
     .where("kind", "=", kind)
     .where("call_id", "=", callId);
   return new Set(await db.pluck(answers.where(sql<boolean>`content = ${anyContent(contents)}`)));
-}
-
-/**
- * Removes erased people from answers and rejects; returns also the contents that were answered with one: they would be sent again every
- * night.
- */
-async function answersWithoutErased(
-  { session, erasureKey }: Writing,
-  spec: LoadSpec,
-  { answers, rejects }: Pick<LookupCommit, "answers" | "rejects">,
-): Promise<Pick<LookupCommit, "answers" | "rejects"> & { readonly erased: readonly string[] }> {
-  if (erasureKey === null) return { answers, rejects, erased: [] };
-  const named = [
-    ...answers.map((answer) => namingAnswer(spec, answer)),
-    ...rejects.map(({ record }) => ({ ...ofRecord(spec, record), person: null, json: [] })),
-  ];
-  const kept = await withoutErased(session, erasureKey, named);
-  return {
-    erased: named.flatMap(({ content }, i) => (kept[i] === "person" ? [content] : [])),
-    answers: answers.flatMap((answer, i) => {
-      const found = kept[i];
-      if (typeof found !== "object") return [];
-      const [extra = null, ...json] = found.json;
-      const cells = [...answer.cells];
-      for (const [i, at] of jsonCells(spec).entries()) cells[at] = json[i] ?? null;
-      return { ...answer, person: found.person, extra, cells };
-    }),
-    rejects: rejects.filter((_, i) => typeof kept[answers.length + i] === "object"),
-  };
-}
-
-function jsonCells({ type }: LoadSpec): readonly number[] {
-  const fields = { resolve: resolveFields, enrich: enrichFields, validate_emails: validateFields }[type];
-  return Object.values(fields).flatMap((field, at) => (field.type === "json" ? [at] : []));
-}
-
-function namingAnswer(
-  spec: LoadSpec,
-  { record, servicePid, person, cells, extra }: LookupAnswer,
-): NamingAnswer {
-  const { pids, ...own } = ofRecord(spec, record);
-  const json = [extra, ...jsonCells(spec).map((at) => cells[at] ?? null)];
-  return { ...own, pids: [...pids, servicePid, person?.pid ?? null], person, json };
-}
-
-/** Content and identifiers that were sent. */
-function ofRecord(
-  { type }: LoadSpec,
-  { content, address, json, sentPid }: LookupRecord,
-): Pick<NamingAnswer, "content" | "pids" | "emails"> {
-  if (type === "validate_emails") return { content, pids: [], emails: [address ?? ""] };
-  // Every record is built from input rows by this program.
-  const sent = JSON.parse(json) as { readonly emails?: readonly string[]; readonly service_pid?: string };
-  return { content, pids: [sentPid, sent.service_pid ?? null], emails: sent.emails ?? [] };
 }
 
 function notLoadable(answer: LookupAnswer, error: unknown): LookupReject {
