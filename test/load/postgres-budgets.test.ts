@@ -133,7 +133,7 @@ describe("a reservation", () => {
       await context.warehouse.reserveCall(run, call);
       const entry = callOf({ callId: call.callId, recordsSent: 10, ...outcome });
       // Settled twice, as after a COMMIT with a lost reply.
-      for (let i = 0; i < 2; i++) await context.warehouse.recordAttempts(run, [entry], { requests: 1 });
+      for (let i = 0; i < 2; i++) await context.warehouse.commitFeed({ run, calls: [entry] });
       expect(await usedOf()).toEqual(allUsed(used));
       const ledger = `SELECT records_in_doubt - records_possibly_billed_twice AS in_doubt, records_reserved, settled_at IS NOT NULL AS is_settled
       FROM person_data_ops.api_call`;
@@ -152,7 +152,7 @@ describe("a reservation", () => {
       WHERE period <> 'run'`);
     await reserve(4, {});
     const refusal = callOf({ callId: call.callId, httpStatus: 503, recordsMatched: null });
-    await context.warehouse.recordAttempts(run, [refusal], {});
+    await context.warehouse.commitFeed({ run, calls: [refusal] });
     const old =
       "SELECT sum(records_reserved) FROM person_data_state.budget_use WHERE period_key LIKE '2025%'";
     expect(await valueOf(context, old)).toBe("0");
@@ -197,7 +197,7 @@ describe("a budget in money", () => {
       const call = reservationOf(records, limits("10"), { price });
       const { granted } = await context.warehouse.reserveCall(run, call);
       const entry = callOf({ callId: call.callId, recordsSent: granted, ...outcome });
-      await context.warehouse.recordAttempts(run, [entry], {});
+      await context.warehouse.commitFeed({ run, calls: [entry] });
       return granted;
     };
     expect(await settle(12, { recordsMatched: 3 })).toBe(12);
@@ -267,7 +267,7 @@ test("under any interleaving a budget counts what was granted and not released, 
               if (happening.outcome === "refused") givenBack += call.granted;
               const entry = callOf({ callId, recordsSent: call.granted, ...outcomes[happening.outcome] });
               // Settled by any process, as a later one does with an answer from disk.
-              await machine.recordAttempts(owner, [entry], {});
+              await machine.commitFeed({ run: owner, calls: [entry] });
               open.delete(callId);
             }),
           );
