@@ -2,11 +2,11 @@ import { codeOf, LockLostError } from "../errors.ts";
 import type { JobServices } from "./services.ts";
 import {
   acquireLock,
+  isInTheWay,
   type LockHolder,
   type LockReply,
   type LockRequest,
-  readExpiredLocks,
-  readHoldersInTheWay,
+  readHolders,
   releaseLock,
   renewLock,
 } from "../load/runs/lock.ts";
@@ -65,9 +65,9 @@ export async function holdJob(
  * erasure. Returns true if there was one.
  */
 export async function takeOverExpired(services: Services): Promise<boolean> {
-  const expired = await readExpiredLocks(services.db);
-  for (const lock of expired) {
-    const hold = await holdJob(services, { ...lock, runId: "takeover" }, { waitMs: 0 });
+  const expired = (await readHolders(services.db)).filter(({ isExpired }) => isExpired);
+  for (const { job, shard } of expired) {
+    const hold = await holdJob(services, { job, shard, jobType: "", runId: "takeover" }, { waitMs: 0 });
     if (hold.kind === "held") await hold.held.release();
   }
   return expired.length > 0;
@@ -124,19 +124,19 @@ async function findHeldJob(
   { db }: Services,
   jobs: readonly Pick<RunRef, "job" | "shard">[],
 ): Promise<{ readonly job: string; readonly holders: readonly LockHolder[] } | null> {
+  const alive = await withoutEnded(await readHolders(db));
   for (const { job, shard } of jobs) {
-    const holders = await readHoldersInTheWay(db, job, shard);
-    const alive = await withoutEnded(holders.filter(({ isExpired }) => !isExpired));
-    if (alive.length > 0) return { job, holders: alive };
+    const holders = alive.filter((holder) => holder.job === job && isInTheWay(holder, shard));
+    if (holders.length > 0) return { job, holders };
   }
   return null;
 }
 
-/** Leaves out holders whose process has ended for certain. */
+/** Leaves out holders that have expired, or whose process has ended for certain. */
 export async function withoutEnded(holders: readonly LockHolder[]): Promise<readonly LockHolder[]> {
   const ourselves = await describeThisProcess();
   const states = await Promise.all(holders.map((holder) => stateOfProcess(holder, ourselves)));
-  return holders.filter((_, i) => states[i] !== "ended");
+  return holders.filter(({ isExpired }, i) => !isExpired && states[i] !== "ended");
 }
 
 function reportWaiting({ log, progress }: Services, job: string, holders: readonly LockHolder[]): void {

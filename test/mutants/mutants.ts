@@ -764,8 +764,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "answers of a killed process don't wait for its lock to expire",
     file: "src/jobs/lookup/job-spool.ts",
-    from: "await withoutEnded(await readUnexpiredHolders(db))",
-    to: "await readUnexpiredHolders(db)",
+    from: "await withoutEnded(await readHolders(db))",
+    to: "await readHolders(db)",
     tests: ["test/nights/kills-content.slow.ts"],
     named: "of another job",
     config: slow,

@@ -16,7 +16,7 @@ import { readIdentity } from "../../load/db/identity.ts";
 import { isMigrated } from "../../load/db/migrate.ts";
 import { readOpenErasures } from "../../load/erasure/requests.ts";
 import { readPublicationStatus } from "../../load/publication/registration.ts";
-import { readUnexpiredHolders } from "../../load/runs/lock.ts";
+import { readHolders } from "../../load/runs/lock.ts";
 
 interface DropFlags {
   readonly trial?: boolean;
@@ -226,7 +226,7 @@ async function removeFiles(config: Config, { folders, files, working }: Found): 
 
 /** Requires that no process runs a job. */
 async function requireNoRun(db: Db): Promise<void> {
-  const [holder] = await withoutEnded(await readUnexpiredHolders(db));
+  const [holder] = await withoutEnded(await readHolders(db));
   if (holder) throw new JobLockedError(lockedText(holder.job, [holder], "Nothing was removed."));
 }
 

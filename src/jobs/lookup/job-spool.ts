@@ -10,7 +10,7 @@ import type { Db } from "../../load/db/db.ts";
 import { readIdentity } from "../../load/db/identity.ts";
 import { leaveSpoolPlace, useSpoolPlace } from "../../load/erasure/requests.ts";
 import type { RunRef } from "../../load/runs/fence.ts";
-import { readUnexpiredHolders } from "../../load/runs/lock.ts";
+import { readHolders } from "../../load/runs/lock.ts";
 import { makeDiskId, moveSpool, namesIn, type SpoolContent, surveySpool } from "../../spool/files.ts";
 import { explainSpoolFailure, openSpool, type Spool } from "../../spool/spool.ts";
 
@@ -101,7 +101,7 @@ export async function openOtherSpools(
 ): Promise<readonly Spool[]> {
   const root = spoolRoot(config);
   const { contents } = await surveySpool(root);
-  const running = await withoutEnded(await readUnexpiredHolders(db));
+  const running = await withoutEnded(await readHolders(db));
   const isRunning = (owner: Pick<RunRef, "job" | "shard">) =>
     running.some(({ job, shard }) => job === owner.job && shard === owner.shard);
   const others = contents.filter(

@@ -110,35 +110,11 @@ export async function releaseLock(db: Db, run: RunRef): Promise<void> {
   );
 }
 
-/** Current holders of a job; none if the table doesn't exist yet. */
-export async function readHolders(session: Session, job: string): Promise<readonly LockHolder[]> {
-  const [exists] = await session.pluck<boolean>(sql`
-    SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = ${session.names.state} AND tablename = 'job_lock')`);
-  if (!exists) return [];
-  const rows = await readRows(session, job);
-  return rows.filter((row) => !row.isReleased).map(holderOf);
-}
-
-/** Holders of all jobs and shards whose lock hasn't expired. */
-export function readUnexpiredHolders(db: Db): Promise<readonly LockHolder[]> {
-  return db.rows(sql`
-    SELECT ${lockRow} FROM ${db.table("job_lock")} AS l WHERE released_at IS NULL AND ${isBeating("l")}`);
-}
-
-/** Expired locks: their processes ended, or lost the warehouse, without releasing them. */
-export function readExpiredLocks(db: Db): Promise<readonly Pick<RunRef, "job" | "shard" | "jobType">[]> {
-  return db.rows(sql`
-    SELECT l.job, l.shard, coalesce(s.job_type, '') AS "jobType" FROM ${db.table("job_lock")} AS l
-    LEFT JOIN ${db.table("sync_run")} AS s ON s.run_id = l.run_id AND s.job = l.job AND s.shard = l.shard
-    WHERE l.released_at IS NULL AND NOT ${isBeating("l")} ORDER BY l.job, l.shard`);
-}
-
-/** Current holders of a job that keep a shard of it from running. */
-export function readHoldersInTheWay(db: Db, job: string, shard: string): Promise<readonly LockHolder[]> {
-  return db.transaction(async (session) => {
-    const holders = await readHolders(session, job);
-    return holders.filter((holder) => isInTheWay(holder, shard));
-  });
+/** Current holders of all jobs and shards, including expired ones. */
+export async function readHolders(db: Pick<Session, "rows" | "table">): Promise<readonly LockHolder[]> {
+  const rows = await db.rows<LockRow>(sql`
+    SELECT ${lockRow} FROM ${db.table("job_lock")} AS l WHERE released_at IS NULL ORDER BY job, shard`);
+  return rows.map(holderOf);
 }
 
 const lockRow = sql`job, shard, epoch, owner_token AS "ownerToken", run_id AS "runId", host, pid, machine,
@@ -151,7 +127,7 @@ function readRows(session: Session, job: string): Promise<readonly LockRow[]> {
 }
 
 /** True for the same shard, or a shard of another division: both could send the same records. */
-function isInTheWay(row: Pick<LockRow, "shard">, shard: string): boolean {
+export function isInTheWay(row: Pick<LockRow, "shard">, shard: string): boolean {
   return row.shard === shard || shardCountOf(row.shard) !== shardCountOf(shard);
 }
 
