@@ -5,19 +5,16 @@ import type { JobServices } from "../services.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readRunningJobs } from "../../load/history/queries.ts";
 import { readPossiblyBilled } from "../../load/ledger/costs.ts";
-import {
-  findRuns,
-  type PastRun,
-  readRunJobs,
-  readRunTotals,
-  type RunTotals,
-} from "../../load/runs/status.ts";
+import { findRuns, type PastRun, readRecentRuns, readRunJobs } from "../../load/runs/status.ts";
 import { silentLog } from "../../log.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 
 /** A past or running run, in `runs list --json`. */
-export interface ListedRun extends Omit<RunTotals, "jobs"> {
-  readonly status: RunReport["status"];
+export interface ListedRun extends Pick<PastRunReport, "run_id" | "started_at" | "finished_at" | "status"> {
+  readonly records_sent: number;
+  readonly records_matched: number;
+  readonly records_rejected: number;
+  readonly records_remaining: number;
   /** End of each job, by shard if it has several. */
   readonly jobs: readonly Pick<JobReport, "job" | "shard" | "status" | "limited_by">[];
   /** Records that may have been billed without a response. */
@@ -27,25 +24,37 @@ export interface ListedRun extends Omit<RunTotals, "jobs"> {
 /** Reads the newest runs, newest first. */
 export async function listRuns(db: Db, limit: number): Promise<readonly ListedRun[]> {
   const isAlive = await readAlive(db);
-  const totals = await readRunTotals(db, limit);
-  const possible = await readPossiblyBilled(
-    db,
-    totals.map(({ run_id: id }) => id),
-  );
-  return totals.map(({ jobs: rows, ...run }) => {
+  const runs = Map.groupBy(await readRecentRuns(db, limit), (row) => row.run_id);
+  const possible = await readPossiblyBilled(db, [...runs.keys()]);
+  return [...runs].map(([runId, rows]) => {
+    const sum = (name: RunCounter) => rows.reduce((total, row) => total + row[name], 0);
     const jobs = rows.map((row) => {
-      const { error: _, ...end } = reportOf({ ...row, run_id: run.run_id }, isAlive);
+      const { error: _, ...end } = reportOf(row, isAlive);
       return end;
     });
     return {
-      ...run,
+      run_id: runId,
+      ...timesOf(rows),
+      records_sent: sum("records_sent"),
+      records_matched: sum("records_matched"),
+      records_rejected: sum("records_rejected"),
+      records_remaining: sum("records_remaining"),
       status: statusOf(jobs),
       jobs,
       possibly_billed: possible
-        .filter((one) => one.run_id === run.run_id)
-        .reduce((sum, { records }) => sum + records, 0),
+        .filter((one) => one.run_id === runId)
+        .reduce((total, { records }) => total + records, 0),
     };
   });
+}
+
+/** Start of a run; its end, or null while it is running. */
+function timesOf(rows: readonly Pick<PastRun, "started_at" | "finished_at">[]) {
+  const ends = rows.flatMap(({ finished_at: at }) => (at === null ? [] : [at]));
+  return {
+    started_at: rows.map(({ started_at: at }) => at).toSorted()[0] ?? "",
+    finished_at: ends.length < rows.length ? null : (ends.toSorted().at(-1) ?? null),
+  };
 }
 
 /** A past or running run, in `runs show --json`. */
@@ -80,13 +89,11 @@ export async function showRun(
       seconds: Math.round(1000 * seconds) / 1000,
     };
   });
-  const ends = rows.flatMap(({ finished_at: at }) => (at === null ? [] : [at]));
   const report = { status: statusOf(jobs), run_id: runId, jobs };
   const quiet = { ...services, log: silentLog };
   return {
     ...(await addCosts(quiet, await addPeopleChanged(quiet, report))),
-    started_at: rows.map(({ started_at: at }) => at).toSorted()[0] ?? "",
-    finished_at: ends.length < rows.length ? null : (ends.toSorted().at(-1) ?? null),
+    ...timesOf(rows),
   };
 }
 

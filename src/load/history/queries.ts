@@ -5,8 +5,6 @@ import { tableText } from "../db/names.ts";
 import { type BilledDay, inMonthsSince } from "../ledger/costs.ts";
 import { type PeopleChanged, readPeopleChanged } from "../lookups/person-history.ts";
 import { isBeating } from "../runs/fence.ts";
-import { type PastRun, pastRuns } from "../runs/status.ts";
-import { writers } from "../../schemas/ops.ts";
 import type { Table } from "../../schemas/table.ts";
 import { billedAtPrices } from "../../schemas/views/costs.ts";
 import { coveredTables, fieldsOf } from "../../schemas/views/people.ts";
@@ -20,25 +18,6 @@ export function readBriefly<Result>(db: Db, work: (session: Session) => Promise<
     await session.client.query(LIMITS);
     return work(session);
   });
-}
-
-/** Reads the jobs of the newest runs, newest run first, jobs in the order of their start. */
-export function readRecentRuns(db: Db, runs: number): Promise<readonly PastRun[]> {
-  return readBriefly(db, (session) =>
-    session.rows(
-      pastRuns(session.query)
-        .where("run_id", "in", (query) =>
-          query
-            .selectFrom("ops.sync_run")
-            .select("run_id")
-            .where("job", "not in", writers)
-            .groupBy("run_id")
-            .orderBy(sql`max(started_at) DESC, run_id`)
-            .limit(runs),
-        )
-        .orderBy(sql`max(started_at) OVER (PARTITION BY run_id) DESC, run_id, started_at, job, shard`),
-    ),
-  );
 }
 
 /** Counts the people that a run changed; null if none. */

@@ -95,36 +95,32 @@ export async function endRun(
     const update = session.query
       .updateTable("ops.sync_run")
       .set({ ...counters, status, limited_by: limitedBy, error, finished_at: CLOCK, _synced_at: CLOCK });
-    const [ended] = await session.rows(
-      update.where((row) => row.and(keyOf(run))).returning("finished_at as at"),
-    );
+    await session.change(update.where((row) => row.and(keyOf(run))));
     if (coverage) await writeCoverage(session, run, coverage);
     if (!isSuccess({ status, limited_by: limitedBy })) return;
-    const wholeAt = run.shard === "0/1" ? (ended?.at ?? null) : await wholePassAt(session, run);
-    if (wholeAt !== null) {
-      await session.change(sql`
+    // Serializes shards that end at the same time, which would not see each other.
+    await session.rows(sql`SELECT FROM ${session.table("lookup_job")} WHERE job = ${run.job} FOR UPDATE`);
+    const at = await readLastSuccess(session, run.job);
+    if (at === null) return;
+    await session.change(sql`
       INSERT INTO ${session.table("table_load")} AS t
         (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
-      SELECT name, ${run.job}, ${wholeAt}::timestamptz, NULL, now(), ${run.runId}
+      SELECT name, ${run.job}, ${at}::timestamptz, NULL, now(), ${run.runId}
       FROM unnest(${[...end.tables]}::text[]) AS u(name)
       ON CONFLICT (table_name, job) DO UPDATE SET
         last_success_at = greatest(t.last_success_at, excluded.last_success_at), _synced_at = now(), _run_id = excluded._run_id`);
-    }
   });
   crashPoint("after_end");
 }
 
-/** Oldest of the last successes of all shards of this count; null until each shard has one. */
-async function wholePassAt(session: Session, run: RunRef): Promise<string | null> {
-  // Serializes shards that end at the same time, which would not see each other.
-  await session.rows(sql`SELECT FROM ${session.table("lookup_job")} WHERE job = ${run.job} FOR UPDATE`);
-  const [at = null] = await session.pluck<string>(sql`
-    SELECT min(at)::text FROM (
-      SELECT shard, max(finished_at) AS at FROM ${session.table("sync_run")}
-      WHERE job = ${run.job} AND ${IS_SUCCESS}
-        AND split_part(shard, '/', 2) = split_part(${run.shard}, '/', 2)
-      GROUP BY shard) AS s
-    HAVING count(*) = split_part(${run.shard}, '/', 2)::bigint`);
+/** End of a job's last success ({@link isSuccess}); with shards, the oldest of theirs. Null before the first one of all shards. */
+export async function readLastSuccess(session: Session, job: string): Promise<string | null> {
+  const [at = null] = await session.pluck<string | null>(sql`
+    SELECT max(at) FROM (
+      SELECT min(at) AS at FROM (
+        SELECT split_part(shard, '/', 2)::bigint AS shards, max(finished_at) AS at FROM ${session.table("sync_run")}
+        WHERE job = ${job} AND ${IS_SUCCESS} GROUP BY shard) AS s
+      GROUP BY shards HAVING count(*) = shards) AS whole`);
   return at;
 }
 

@@ -2,7 +2,7 @@ import { type QueryCreator, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 import { type LockHolder, readHolders } from "./lock.ts";
-import { IS_SUCCESS } from "./runs.ts";
+import { readLastSuccess } from "./runs.ts";
 import { counterNames, writers } from "../../schemas/ops.ts";
 import type { Database } from "../../schemas/registry.ts";
 
@@ -51,7 +51,7 @@ export type TableFreshness = Database["ops.table_freshness"];
 const SHARD = sql<number>`split_part(shard, '/', 1)::bigint`;
 const SHARD_COUNT = sql<number>`split_part(shard, '/', 2)::bigint`;
 
-export const pastRuns = (query: QueryCreator<Database>) => query.selectFrom("ops.sync_run").select(PAST_RUN);
+const pastRuns = (query: QueryCreator<Database>) => query.selectFrom("ops.sync_run").select(PAST_RUN);
 
 /** Past runs to read, enough for some nights of many shards. */
 const PAST_RUNS = 500;
@@ -77,7 +77,6 @@ export async function readFirstRuns(db: Db): Promise<ReadonlyMap<string, string>
 
 export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
   return db.transaction(async (session) => {
-    const syncRun = session.table("sync_run");
     const [lastRun] = await session.rows(lastRunsOf(session.query, job, 1));
     const lastPass = await session.rows(
       pastRuns(session.query)
@@ -86,13 +85,6 @@ export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
         .where(SHARD_COUNT, "=", Number(lastRun?.shard.split("/")[1] ?? 1))
         .orderBy(sql`${SHARD}, started_at DESC, run_id`),
     );
-    // A pass of several shards is as old as its oldest shard.
-    const [lastSuccessAt = null] = await session.pluck<string | null>(sql`
-    SELECT max(at) FROM (
-      SELECT min(at) AS at FROM (
-        SELECT ${SHARD_COUNT} AS shards, max(finished_at) AS at FROM ${syncRun}
-        WHERE job = ${job} AND ${IS_SUCCESS} GROUP BY shard) AS s
-      GROUP BY shards HAVING count(*) = shards) AS whole`);
     const coverage = await readCoverage(session, job);
     const rejects = await session.rows(
       session.query
@@ -107,10 +99,10 @@ export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
       job,
       lastRun: lastRun ?? null,
       lastPass,
-      lastSuccessAt,
+      lastSuccessAt: await readLastSuccess(session, job),
       coverage,
       openRejects: Object.fromEntries(rejects.map((row) => [row.code, row.count])),
-      holders: await readHolders(session, job),
+      holders: (await readHolders(session)).filter((holder) => holder.job === job),
     };
   });
 }
@@ -139,30 +131,24 @@ export async function tableFreshness(db: Db): Promise<readonly TableFreshness[]>
   return db.rows(db.query.selectFrom("ops.table_freshness").selectAll().orderBy("table_name"));
 }
 
-/** Sums over the jobs of a run. */
-export interface RunTotals {
-  readonly run_id: string;
-  readonly started_at: string;
-  /** Null while it is running. */
-  readonly finished_at: string | null;
-  readonly records_sent: number;
-  readonly records_matched: number;
-  readonly records_rejected: number;
-  readonly records_remaining: number;
-  /** In the order of their start. */
-  readonly jobs: readonly Pick<PastRun, "job" | "shard" | "status" | "limited_by" | "error">[];
-}
-
-/** Reads the newest runs of jobs, newest first. */
-export function readRunTotals(db: Db, limit: number): Promise<readonly RunTotals[]> {
-  return db.rows<RunTotals>(sql`
-    SELECT run_id, min(started_at) AS started_at, CASE WHEN bool_and(finished_at IS NOT NULL) THEN max(finished_at) END AS finished_at,
-      sum(records_sent)::bigint AS records_sent, sum(records_matched)::bigint AS records_matched,
-      sum(records_rejected)::bigint AS records_rejected, sum(records_remaining)::bigint AS records_remaining,
-      json_agg(json_build_object('job', job, 'shard', shard, 'status', status, 'limited_by', limited_by, 'error', error)
-        ORDER BY started_at, job, shard) AS jobs
-    FROM ${db.table("sync_run")} WHERE job <> ALL(${[...writers]}::text[])
-    GROUP BY run_id ORDER BY max(started_at) DESC, run_id LIMIT ${limit}`);
+/** Reads the jobs of the newest runs, newest run first, jobs in the order of their start. */
+export function readRecentRuns(
+  db: Pick<Session, "rows" | "query">,
+  runs: number,
+): Promise<readonly PastRun[]> {
+  return db.rows(
+    pastRuns(db.query)
+      .where("run_id", "in", (query) =>
+        query
+          .selectFrom("ops.sync_run")
+          .select("run_id")
+          .where("job", "not in", writers)
+          .groupBy("run_id")
+          .orderBy(sql`max(started_at) DESC, run_id`)
+          .limit(runs),
+      )
+      .orderBy(sql`max(started_at) OVER (PARTITION BY run_id) DESC, run_id, started_at, job, shard`),
+  );
 }
 
 /** Maximum IDs to name. */

@@ -5,11 +5,11 @@ import { freshnessNames } from "../../jobs/report/attention.ts";
 import type { JobStatusReport } from "../../jobs/report/status.ts";
 import { isLookupJob } from "../../jobs/lookup/lookup-types.ts";
 import { peopleChangedText } from "../../jobs/report/people-changed.ts";
-import { readChangeOfRun, readRecentRuns, readRunningJobs } from "../../load/history/queries.ts";
+import { readBriefly, readChangeOfRun, readRunningJobs } from "../../load/history/queries.ts";
 import { readPossiblyBilled } from "../../load/ledger/costs.ts";
 import type { PeopleChanged } from "../../load/lookups/person-history.ts";
 import { countRejects } from "../../load/runs/rejects.ts";
-import type { PastRun } from "../../load/runs/status.ts";
+import { type PastRun, readRecentRuns } from "../../load/runs/status.ts";
 import { explainReject } from "../../schemas/reject-codes.ts";
 import {
   bar,
@@ -128,7 +128,7 @@ const RUNS = 5;
 
 /** The last runs with the counters of each job; the newest is open unless it succeeded. */
 export async function showRuns({ services }: View): Promise<Html> {
-  const rows = await readRecentRuns(services.db, RUNS);
+  const rows = await readBriefly(services.db, (session) => readRecentRuns(session, RUNS));
   if (rows.length === 0) return note("No job has run yet.");
   const changed = await lastChange(services, rows);
   const runs = Map.groupBy(rows, (run) => run.run_id);
