@@ -57,7 +57,7 @@ export function openAgent(options: AgentOptions): Agent {
       requestTls: trusting,
       proxyTls: verified,
       proxyTunnel: true,
-      noProxy: `${THIS_MACHINE},${process.env["no_proxy"] ?? process.env["NO_PROXY"] ?? ""}`,
+      noProxy: unproxied(),
       // The options that this agent completes, by undici's types any object.
       factory: (origin, completed: Pool.Options) =>
         new Pool(origin, { ...completed, connect: marking(completed.connect as buildConnector.connector) }),
@@ -83,6 +83,42 @@ export function openAgent(options: AgentOptions): Agent {
       await (await last)?.close();
     },
   };
+}
+
+/**
+ * Address of the proxy through which {@link openAgent} reaches an address, or null; for a library that opens its own connections.
+ * undici keeps its decision to itself, so its rules are repeated here.
+ */
+export function proxyOf(address: string): string | null {
+  const { protocol, hostname, port } = new URL(address);
+  const host = hostname.replace(/^\[(.+)\]$/u, "$1").replace(/\.$/u, "");
+  const at = port || (protocol === "https:" ? "443" : "80");
+  if (
+    unproxied()
+      .split(/[,\s]+/u)
+      .some((entry) => covers(entry, host, at))
+  )
+    return null;
+  const ofHttp = process.env["http_proxy"] ?? process.env["HTTP_PROXY"];
+  const ofHttps = process.env["https_proxy"] ?? process.env["HTTPS_PROXY"];
+  return (protocol === "https:" && ofHttps) || ofHttp || null;
+}
+
+function unproxied(): string {
+  return `${THIS_MACHINE},${process.env["no_proxy"] ?? process.env["NO_PROXY"] ?? ""}`;
+}
+
+/** True if an entry of NO_PROXY (`host`, `.domain`, `*.domain`, `*`, each with or without `:port`) covers a host. */
+function covers(entry: string, host: string, port: string): boolean {
+  // The last case is an IPv6 address without brackets.
+  const parts = /^\[(.+)\](?::(\d+))?$/u.exec(entry) ?? /^([^:]+)(?::(\d+))?$/u.exec(entry) ?? [entry, entry];
+  const [, name = entry, only = port] = parts;
+  if (name === "" || only !== port) return false;
+  const domain = name
+    .replace(/^\*?\./u, "")
+    .replace(/(.)\.$/u, "$1")
+    .toLowerCase();
+  return domain === "*" || (host === domain && !entry.startsWith("*")) || host.endsWith(`.${domain}`);
 }
 
 /** Marks connection errors, because undici reports them like errors after sending. */

@@ -1,9 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
+import type { BigQuery } from "@google-cloud/bigquery";
 import type { AuthClient } from "google-auth-library";
 import type { RequestInit, Response } from "undici";
 import { codeOf } from "../errors.ts";
-import { type Agent, openAgent } from "../http-agent.ts";
+import { type Agent, openAgent, proxyOf } from "../http-agent.ts";
 import { observe, type OutageReport } from "../outage-report.ts";
 import { BigQueryFailure, isTransient } from "./failure.ts";
 
@@ -51,61 +52,22 @@ const CONNECT_TIMEOUT_MS = 10_000;
 /** More than requests in flight. */
 const CONNECTIONS = 16;
 
-/** Opens a client; Google's library for credentials is loaded at the first request. */
+/** Opens a client; Google's library is loaded at the first request. */
 export function openClient(options: ClientOptions) {
   const { project, signal } = options;
   const billingProject = options.billingProject ?? project;
   const { host, isEmulator } = hostOf(options);
   const labels: Readonly<Record<string, string>> = { ...options.labels, application: "person-etl" };
   const agent = openAgent({ connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS });
-  const ends = () => [AbortSignal.timeout(TIMEOUT_MS), ...(signal ? [signal] : [])];
-  let opened: Promise<AuthClient> | null = null;
+  // The library chooses a proxy by rules of its own, unless one is given; it can't be told to use none.
+  const proxy = proxyOf(host);
+  let opened: Promise<BigQuery> | null = null;
   /** Failures aren't cached: the key file may exist next time. */
-  const credentials = () =>
-    (opened ??= credentialsOf(options, fetchThrough(agent, ends)).catch((error: unknown) => {
+  const google = () =>
+    (opened ??= connect(options, { host, isEmulator, agent }).catch((error: unknown) => {
       opened = null;
-      throw error;
-    }));
-
-  /** Sends one request, to the host of the project only; returns the response of any status. */
-  async function fetch(url: string, init: RequestInit): Promise<Response> {
-    if (new URL(url).origin !== new URL(host).origin) {
-      throw new BigQueryFailure(
-        "another_host",
-        "the response points to another host, which gets no token",
-        null,
-      );
-    }
-    try {
-      const headers = new Headers(init.headers);
-      // Google compresses responses only for such a name.
-      headers.set("user-agent", "person-etl (gzip)");
-      if (!isEmulator) {
-        for (const [name, value] of await (await credentials()).getRequestHeaders(url))
-          headers.set(name, value);
-      }
-      const limits = init.signal ? [init.signal, ...(signal ? [signal] : [])] : ends();
-      return await agent.fetch(url, { ...init, signal: AbortSignal.any(limits), headers });
-    } catch (error) {
-      signal?.throwIfAborted();
       throw failureOf(error);
-    }
-  }
-
-  async function sendOnce({ method, path, query, body }: ApiRequest): Promise<unknown> {
-    const owner = path.startsWith("/datasets") ? project : billingProject;
-    const url = new URL(`${host}/bigquery/v2/projects/${owner}${path}`);
-    for (const [name, value] of Object.entries({ ...query, prettyPrint: false })) {
-      if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
-    }
-    const json = { body: JSON.stringify(body), headers: { "content-type": "application/json" } };
-    const response = await fetch(url.href, { method, ...(body === undefined ? {} : json) });
-    return answerOf(response).catch((error: unknown) => {
-      signal?.throwIfAborted();
-      throw error;
-    });
-  }
-
+    }));
   return {
     project,
     /** Project of the jobs. */
@@ -114,9 +76,40 @@ export function openClient(options: ClientOptions) {
     signal,
     jobDeadlineMs: options.jobDeadlineMs ?? JOB_DEADLINE_MS,
     uploadUrl: `${host}/upload/bigquery/v2/projects/${billingProject}/jobs`,
-    fetch,
+    /**
+     * Sends one request of an upload, to the host of the project only; returns the response of any status.
+     * Google's library has no resumable uploads.
+     */
+    async fetch(url: string, init: RequestInit): Promise<Response> {
+      if (new URL(url).origin !== new URL(host).origin) {
+        throw new BigQueryFailure(
+          "another_host",
+          "the response points to another host, which gets no token",
+          null,
+        );
+      }
+      try {
+        const headers = new Headers(init.headers);
+        if (!isEmulator) {
+          const token = google().then(({ authClient }) => authClient.getRequestHeaders(url));
+          for (const [name, value] of await untilStopped(token, signal)) headers.set(name, value);
+        }
+        const ends = [init.signal ?? AbortSignal.timeout(TIMEOUT_MS), ...(signal ? [signal] : [])];
+        return await agent.fetch(url, { ...init, signal: AbortSignal.any(ends), headers });
+      } catch (error) {
+        signal?.throwIfAborted();
+        throw failureOf(error);
+      }
+    },
     /** Sends an idempotent request; retries after transient failures. */
     async send<Answer>(request: ApiRequest): Promise<Answer> {
+      // Callers state the type, as documented by the interface.
+      const owner = request.path.startsWith("/datasets") ? project : billingProject;
+      const attempt = () =>
+        untilStopped(
+          google().then((client) => sendOnce(client, { ...request, owner }, proxy)),
+          signal,
+        );
       const work = () =>
         observe(
           options.outage,
@@ -124,11 +117,10 @@ export function openClient(options: ClientOptions) {
           (connected) => {
             // BigQuery responds when the query has ended, or after a time.
             if (request.path.startsWith("/queries")) connected();
-            return sendOnce(request);
+            return attempt();
           },
           TIMEOUT_MS,
         );
-      // Callers state the type, as documented by the interface.
       return (await withRetries(work, signal)) as Answer;
     },
   };
@@ -156,6 +148,20 @@ export async function pause(ms: number, signal: AbortSignal | undefined): Promis
   signal?.throwIfAborted();
 }
 
+/** Returns the result of a request, or throws the reason of a signal at once; the library can't abort its requests. */
+async function untilStopped<Result>(
+  request: Promise<Result>,
+  signal: AbortSignal | undefined,
+): Promise<Result> {
+  if (signal === undefined) return request;
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { once: true });
+    request.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
+  });
+}
+
 /** Retries transient failures with growing pauses. */
 export async function withRetries<Result>(
   work: () => Promise<Result>,
@@ -177,25 +183,38 @@ export function pauseMs(attempt: number): number {
   return full / 2 + (Math.random() * full) / 2;
 }
 
+async function connect(
+  options: ClientOptions,
+  to: { readonly host: string; readonly isEmulator: boolean; readonly agent: Agent },
+): Promise<BigQuery> {
+  const { BigQuery: Google } = await import("@google-cloud/bigquery");
+  const { PassThroughClient } = await import("google-auth-library");
+  const authClient = to.isEmulator ? new PassThroughClient() : await credentialsOf(options, to.agent);
+  const client = new Google({
+    projectId: options.project,
+    autoRetry: false,
+    authClient,
+    apiEndpoint: to.host,
+  });
+  // The library would use BIGQUERY_EMULATOR_HOST as the whole address.
+  client.baseUrl = `${to.host}/bigquery/v2`;
+  return client;
+}
+
 async function credentialsOf(
   { credentialsFile, impersonate }: ClientOptions,
-  fetchImplementation: typeof globalThis.fetch,
+  agent: Agent,
 ): Promise<AuthClient> {
   const { Impersonated } = await import("google-auth-library");
-  if (impersonate === null) return authOf(credentialsFile, SCOPE, fetchImplementation);
-  const platform = "https://www.googleapis.com/auth/cloud-platform";
-  const sourceClient = await authOf(credentialsFile, platform, fetchImplementation);
+  if (impersonate === null) return authOf(credentialsFile, SCOPE, agent);
+  const sourceClient = await authOf(credentialsFile, "https://www.googleapis.com/auth/cloud-platform", agent);
   return new Impersonated({ sourceClient, targetPrincipal: impersonate, targetScopes: [SCOPE] });
 }
 
 /** Credentials of a service account's key file, or the application default ones. */
-async function authOf(
-  credentialsFile: string | null,
-  scopes: string,
-  fetchImplementation: typeof globalThis.fetch,
-): Promise<AuthClient> {
+async function authOf(credentialsFile: string | null, scopes: string, agent: Agent): Promise<AuthClient> {
   const { GoogleAuth, JWT } = await import("google-auth-library");
-  const transporterOptions = { fetchImplementation };
+  const transporterOptions = { fetchImplementation: fetchThrough(agent) };
   if (credentialsFile === null)
     return new GoogleAuth({ scopes, clientOptions: { transporterOptions } }).getClient();
   let file: { readonly client_email?: unknown; readonly private_key?: unknown };
@@ -212,18 +231,39 @@ async function authOf(
   return new JWT({ email, key, scopes, transporterOptions });
 }
 
-/** Requests for tokens take the same way as all others, and end like them. */
-function fetchThrough(agent: Agent, ends: () => AbortSignal[]): typeof globalThis.fetch {
-  const fetch = (url: string, init: RequestInit) =>
-    agent.fetch(url, { ...init, signal: AbortSignal.any(ends()) });
+/** Requests for tokens take the same way as all others. */
+function fetchThrough(agent: Agent): typeof globalThis.fetch {
   // undici's types and those of Node.js describe the same interface.
-  return fetch as unknown as typeof globalThis.fetch;
+  return ((url: string, init: RequestInit) => agent.fetch(url, init)) as unknown as typeof globalThis.fetch;
 }
 
-/** Converts an error of the API, of fetch or of a request for a token, without its cause, which may contain a whole response. */
+function sendOnce(
+  client: BigQuery,
+  { method, path, query, body, owner }: ApiRequest & { readonly owner: string },
+  proxy: string | null,
+): Promise<unknown> {
+  const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== null);
+  return new Promise((resolve, reject) => {
+    const options = {
+      method,
+      projectId: owner,
+      uri: path,
+      timeout: TIMEOUT_MS,
+      ...(proxy === null ? {} : { proxy }),
+      ...(given.length === 0 ? {} : { qs: Object.fromEntries(given) }),
+      ...(body === undefined ? {} : { json: body }),
+    };
+    client.request(options, (error: unknown, answer: unknown) => {
+      if (error) reject(failureOf(error));
+      else resolve(answer);
+    });
+  });
+}
+
+/** Converts an error of the library or fetch, without its cause, which may contain a whole response. */
 function failureOf(error: unknown): BigQueryFailure {
   if (error instanceof BigQueryFailure) return error;
-  // Every field may be missing.
+  // ApiError of @google-cloud/common, or an error of the network; every field may be missing.
   const { name, code, errors, message, cause } = error as {
     readonly name?: string;
     readonly code?: number | string;
@@ -240,11 +280,12 @@ function failureOf(error: unknown): BigQueryFailure {
     return new BigQueryFailure("unauthenticated", text, 401);
   }
   if (status !== null) return new BigQueryFailure(reasonOf(status), text, status);
-  const system = causeOf(cause)?.code ?? (typeof code === "string" ? code : "unknown");
-  return new BigQueryFailure(system, text, null);
+  const system = causeOf(cause)?.code ?? (typeof code === "string" ? code : /\bE[A-Z]{4,}\b/.exec(text)?.[0]);
+  const isBroken = /socket hang up|network timeout|Proxy connection ended/.test(text);
+  return new BigQueryFailure(system ?? (isBroken ? "ECONNRESET" : "unknown"), text, null);
 }
 
-/** The first error with a code among the causes of a fetch, which the library for credentials may have wrapped. */
+/** The first error with a code among the causes of a fetch, which the library may have wrapped. */
 function causeOf(cause: unknown): { readonly code?: string; readonly message: string } | null {
   if (!(cause instanceof Error)) return null;
   const code = codeOf(cause);
@@ -282,5 +323,7 @@ function reasonOf(status: number): string {
   if (status === 401) return "unauthenticated";
   if (status === 403) return "accessDenied";
   if (status === 404) return "notFound";
+  // No status of BigQuery: the library hands on the proxy's answer.
+  if (status === 407) return "PROXY_407";
   return status === 409 ? "duplicate" : "unknown";
 }

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest"
 import { openClient } from "../../src/bigquery/client.ts";
 import { fixedSecret } from "../../src/config/secrets.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
+import { openAgent, proxyOf } from "../../src/http-agent.ts";
 import { postToWebhook } from "../../src/operate/alerts.ts";
 import { startProxy, startSecureServer } from "./company-network.ts";
 import { send, startService } from "./scripted-service.ts";
@@ -111,6 +112,8 @@ test("the webhook and BigQuery with its uploads take the same way, and no token 
 test("BigQuery behind a proxy that refuses says so, for requests and tokens", async () => {
   const { proxy } = await openNetwork(407);
   vi.stubEnv("HTTPS_PROXY", proxy.url);
+  // The proxy of the library's rules.
+  vi.stubEnv("HTTP_PROXY", "http://127.0.0.1:1");
   const list = { method: "GET", path: "/jobs" } as const;
   const target = { project: "lake", credentialsFile: null, impersonate: null, apiEndpoint: null };
   vi.stubEnv("BIGQUERY_EMULATOR_HOST", `https://${HOST}`);
@@ -133,6 +136,36 @@ test("BigQuery behind a proxy that refuses says so, for requests and tokens", as
     new Set(["oauth2.googleapis.com:443"]),
   );
 });
+
+test.each([
+  ["", "a.company.test", true],
+  ["company.test", "a.company.test", false],
+  [".company.test", "company.test", false],
+  ["*.company.test", "company.test", true],
+  ["*.company.test", "a.company.test", false],
+  ["mycompany.test pany.test", "company.test", true],
+  ["x.test, COMPANY.test.", "company.test.", false],
+  ["company.test:8443", "company.test", true],
+  ["company.test:443", "company.test", false],
+  ["*:80", "company.test", true],
+  ["*", "company.test", false],
+  ["[fd00::1]:443", "[fd00::1]", false],
+  ["fd00::1", "[fd00::1]", false],
+  ["", "localhost", false],
+  ["", "[::1]", false],
+])(
+  "with NO_PROXY=%j, BigQuery's library gets the proxy for %s like all others: %s",
+  async (noProxy, host, isProxied) => {
+    const proxy = await startProxy(1, 403);
+    vi.stubEnv("HTTPS_PROXY", proxy.url);
+    vi.stubEnv("NO_PROXY", noProxy);
+    const agent = openAgent({ connections: 1, connectTimeoutMs: 1000 });
+    onTestFinished(() => agent.close());
+    await expect(agent.fetch(`https://${host}`, {})).rejects.toThrow("fetch failed");
+    expect(proxy.asked).toHaveLength(isProxied ? 1 : 0);
+    expect(proxyOf(`https://${host}`)).toBe(isProxied ? proxy.url : null);
+  },
+);
 
 test("http:// is tunneled through HTTP_PROXY; hosts of NO_PROXY and this machine are called directly", async () => {
   const { url } = await startService((_, response) => send(response, 200, "{}", {}));

@@ -492,8 +492,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a stop ends requests to BigQuery that nobody answers",
     file: "src/bigquery/client.ts",
-    from: "const ends = () => [AbortSignal.timeout(TIMEOUT_MS), ...(signal ? [signal] : [])];",
-    to: "const ends = () => [AbortSignal.timeout(TIMEOUT_MS)];",
+    from: '    signal.addEventListener("abort", stop, { once: true });\n',
+    to: "",
     tests: ["test/publish/bigquery-session.test.ts"],
     named: "that nobody answers",
   },
@@ -830,6 +830,14 @@ export const mutants: readonly Mutant[] = [
     from: "!== new URL(host).origin",
     to: '=== "null"',
     tests: ["test/extract/proxy.test.ts"],
+  },
+  {
+    breaks: "BigQuery's library takes the proxy of all other connections",
+    file: "src/bigquery/client.ts",
+    from: "...(proxy === null ? {} : { proxy }),",
+    to: "",
+    tests: ["test/extract/proxy.test.ts"],
+    named: "behind a proxy that refuses",
   },
   {
     breaks: "no command starts without the verification of certificates",
