@@ -1,27 +1,22 @@
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { openWarehouse } from "../support/bound-load.ts";
 import { testSeed } from "../support/seeded-random.ts";
 import { isFullSize, sized } from "../support/test-size.ts";
 import { textOf } from "./answer-mutations.ts";
-import { findDefect, soundRows } from "./fuzz-lookup.ts";
+import { findDefect, fuzzAnswers, soundRows } from "./fuzz-answers.ts";
 import { fuzzNights } from "./fuzz-nights.ts";
-import { fuzzLookups } from "./fuzz-run.ts";
 import { readWhole } from "./reference-reading.ts";
 import { ALL_MUTATIONS } from "./mutate-answer.ts";
 import { askForAnswers } from "./real-answers.ts";
 import { HARMLESS_REPLIES, REPLY_MUTATIONS } from "./reply-mutations.ts";
-
-/** The real warehouse's conversion to rows, without a connection. */
-const rowMaker = openWarehouse({ url: "postgres://nobody@127.0.0.1:1/nowhere" });
 
 const seed = testSeed();
 const ANSWERS = sized(2_500, 100_000);
 const say = (text: string) => process.stdout.write(`fuzz, seed ${seed}: ${text}\n`);
 const megabytes = (bytes: number) => `${Math.round(bytes / 1024 / 1024)} MB`;
 
-test(`${ANSWERS} damaged answers, from their bytes to their rows: all records come out once, no neighbor is touched`, async () => {
-  const report = await fuzzLookups({ seed, answers: ANSWERS, maker: rowMaker });
+test(`${ANSWERS} damaged answers, from their bytes to their rows: each record has its result, no neighbor is touched`, async () => {
+  const report = await fuzzAnswers({ seed, answers: ANSWERS });
   say(
     `${report.answers} damaged answers of ${report.records} records; slowest ${Math.round(report.slowestCpuMs)} ms of CPU ` +
       `(${report.slowest}); heap at most ${megabytes(report.maxHeapBytes)}, after the last ${megabytes(report.keptHeapBytes)}`,
@@ -53,7 +48,7 @@ test("an answer with 300 MB of blanks is read in little memory", async () => {
   const first = { contentEncoding: "gzip", bytes: packed };
   const whole = readWhole({ contentEncoding: null, bytes: text });
   const before = process.memoryUsage().rss;
-  const sound = await soundRows(real, rowMaker);
-  expect(await findDefect(real, first, sound, rowMaker, whole)).toBe(null);
+  const sound = await soundRows(real);
+  expect(await findDefect(real, first, sound, whole)).toBe(null);
   expect(process.memoryUsage().rss - before).toBeLessThan(100 * 1024 * 1024);
 }, 180_000);
