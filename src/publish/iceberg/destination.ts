@@ -1,23 +1,20 @@
-import { createHash, randomBytes } from "node:crypto";
-import { mkdir, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, StopRunError } from "../../errors.ts";
 import { integer, timestamptz, uuid } from "../../schemas/field.ts";
 import { columnsOf } from "../../schemas/table.ts";
-import type { View } from "../../schemas/views/view.ts";
-import type {
-  BatchRef,
-  Catalog,
-  Destination,
-  Measure,
-  Position,
-  PublishedTable,
-  StagedBatch,
-  StagedFiles,
-  TableChange,
+import {
+  type BatchRef,
+  type Catalog,
+  type Destination,
+  fingerprintOf,
+  type Measure,
+  type Position,
+  type PublishedTable,
+  type StagedBatch,
+  type StagedFiles,
+  type TableChange,
 } from "../destination.ts";
-import { keepFile } from "../duckdb/files.ts";
 import type { StagedTable } from "../duckdb/statements.ts";
 import { isConflict } from "./catalog.ts";
 import type { LoadedTable, Snapshot, TableUpdate } from "./specification.ts";
@@ -75,7 +72,7 @@ const CLEAN_AGAIN_MS = 24 * 3_600_000;
 export function openIcebergDestination(target: IcebergTarget): Destination {
   const { name } = target;
   const workspace = openWorkspace(target);
-  const { where, staging, copies, catalog, nameOf, storageOf, session, load, loadAll, filesOf, storageTime } =
+  const { where, copies, catalog, nameOf, storageOf, session, load, loadAll, filesOf, storageTime } =
     workspace;
   const position = nameOf(POSITION);
   let stagedAttempt = "";
@@ -84,12 +81,10 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
   /** Data files that replace whole tables, by table; they are in the table's folder already. */
   const loadedFiles = new Map<string, NewFile[]>();
 
-  /** Forgets the staged files of the attempt. Call it only while this process has the folder's lock. */
-  async function unstage(): Promise<void> {
+  /** Forgets the staged files of the attempt. */
+  function unstage(): void {
     staged.clear();
     loadedFiles.clear();
-    workspace.keepUploads();
-    await rm(staging, { recursive: true, force: true });
   }
 
   /** Prepares the change of one table: writes its new files. Null if nothing changes. */
@@ -111,11 +106,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     const change = { table: nameOf(table), loaded, before, prefix };
     if (replaces === "all") {
       const removed = new Set(stored.map((file) => file.file_path));
-      const parts = [...staged.values()].filter(
-        (part) => part.table.name === table.name && part.content === "rows",
-      );
-      const added = hasRows ? [...(loadedFiles.get(table.name) ?? [])] : [];
-      if (hasRows && parts.length > 0) added.push(...(await addStaged(files, parts)));
+      const added = hasRows ? (loadedFiles.get(table.name) ?? []) : [];
       // A snapshot whose manifests are lost is replaced, too.
       const isWhole = currentSnapshot(loaded.metadata) === null || before.manifests.length > 0;
       return removed.size + added.length === 0 && isWhole
@@ -217,16 +208,14 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       }
     },
 
-    async migrate({ tables, views, dropped }: Catalog) {
-      const fingerprint = createHash("sha256")
-        .update(JSON.stringify([workspace.namespaces, tables, views.map(textOfView), dropped]))
-        .digest("hex");
+    async migrate(published: Catalog) {
+      const fingerprint = [...workspace.namespaces, fingerprintOf(published, "spark")].join(" ");
       const at = await catalog.loadTable(position);
       if (at?.metadata.properties?.[CATALOG] === fingerprint) return;
       if (!(await catalog.hasTransactions())) {
         throw workspace.refused("the catalog can't commit several tables at once", "Use another catalog.");
       }
-      await migrateAll(workspace, { tables: [POSITION, ...tables], views, dropped });
+      await migrateAll(workspace, { ...published, tables: [POSITION, ...published.tables] });
       await setProperties(await load(POSITION), { [CATALOG]: fingerprint });
     },
 
@@ -240,7 +229,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
 
     async stage({ number, attempt }: BatchRef, files: StagedFiles) {
       await session();
-      if (stagedAttempt !== attempt) await unstage();
+      if (stagedAttempt !== attempt) unstage();
       stagedAttempt = attempt;
       const key = `${files.table.name}-${files.content}-${files.part}`;
       if (staged.has(key)) return;
@@ -249,27 +238,22 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         const added = await addStaged(rowFiles, [files]);
         const { name: table } = files.table;
         loadedFiles.set(table, [...(loadedFiles.get(table) ?? []), ...added]);
-        staged.set(key, { ...files, content: "keys", files: [] });
-        return;
       }
-      const kept = files.files.map((_, index) => join(staging, attempt, `${key}-${index}`));
-      await mkdir(join(staging, attempt), { recursive: true, mode: 0o700 });
-      for (const [index, file] of files.files.entries()) await keepFile(file, kept[index] ?? file);
-      staged.set(key, { ...files, files: kept });
+      // Those of keys are read by the commit.
+      staged.set(key, files);
     },
 
     async commit(batch: StagedBatch) {
       await session();
-      if (stagedAttempt !== batch.attempt) await unstage();
-      let isSent = false;
+      if (stagedAttempt !== batch.attempt) unstage();
       for (let attempt = 1; ; attempt += 1) {
         // Before all tables: a process that moves it later makes this commit fail.
         const at = await load(POSITION);
         const last = positionOf(at)?.id ?? null;
         if (last !== batch.follows) {
-          // After a request, the batch may have been committed, whatever was answered.
-          if (!isSent) await workspace.removeUploads();
-          await unstage();
+          unstage();
+          // The next publication looks for what this one wrote into tables' folders.
+          await setProperties(at, { [CLEANED]: "" }).catch(ignoreConflict);
           return last === batch.id ? "present" : "refused";
         }
         const prefix = prefixOf(batch.number, `${batch.attempt}${randomBytes(4).toString("hex")}`);
@@ -280,17 +264,16 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         }
         // Last: a catalog that applies only the first ones doesn't have the batch.
         updates.push(await move(at, batch, prefix));
-        isSent = true;
         const failure = await catalog.commit(updates).catch((error: unknown) => error);
         const after = await readPositionAfter(batch, failure === undefined);
         if (after?.id === batch.id) {
           if (failure !== undefined) await refusePartial(updates);
-          await unstage();
+          unstage();
           return "committed";
         }
         if ((after?.number ?? 0) > batch.number) {
           // Another process, which had confirmed this batch, has committed the next one.
-          await unstage();
+          unstage();
           return "refused";
         }
         if (failure === undefined) {
@@ -356,8 +339,10 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
   };
 }
 
-/** Text of a view, which changes with its definition. */
-const textOfView = (view: View) => [view, view.select("spark", (name) => name)];
+/** A conflict is another commit, after which files are looked for anyway. */
+function ignoreConflict(error: unknown): void {
+  if (!isConflict(error)) throw error;
+}
 
 function positionOf(loaded: LoadedTable | null): Position | null {
   const { [NUMBER]: number, [ID]: id } = loaded?.metadata.properties ?? {};
