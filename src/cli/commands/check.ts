@@ -204,7 +204,7 @@ async function checkSource(config: Config, source: ReadSource, db: Db | null): P
     ? [finding(subject, "ok", "reads tables that the first run creates, and will be checked then")]
     : null;
   const sample =
-    getsSampleTables(config) && isTable && connection === null
+    getsSampleTables(config.service.baseUrl, config.warehouse.url) && isTable && connection === null
       ? [finding(subject, "ok", "doesn't exist yet; the first run creates it with sample rows")]
       : null;
   if (db === null && connection === null) {

@@ -143,14 +143,8 @@ const VALUES: Readonly<Partial<Record<string, readonly ((row: SampleInput) => st
 const SAMPLE_ROWS = 5000;
 
 /** True if a missing input table is created with sample rows; in a database of the user, it is an error. */
-export function getsSampleTables({
-  service,
-  warehouse,
-}: {
-  readonly service: { readonly baseUrl: string };
-  readonly warehouse: { readonly url: unknown };
-}): boolean {
-  return service.baseUrl === "sandbox" && warehouse.url === "embedded";
+export function getsSampleTables(baseUrl: string, warehouseUrl: unknown): boolean {
+  return baseUrl === "sandbox" && warehouseUrl === "embedded";
 }
 
 /** Creates missing input tables of these jobs in the embedded database, filled with rows for the sandbox; none elsewhere. */
@@ -160,7 +154,7 @@ export async function createSampleTables(
   db: Db,
   { log, notify }: Pick<Context, "log" | "notify">,
 ): Promise<void> {
-  if (!getsSampleTables(config)) return;
+  if (!getsSampleTables(config.service.baseUrl, config.warehouse.url)) return;
   const { seed, people } = config.sandbox;
   const rows = Math.min(SAMPLE_ROWS, people);
   const inputs = new Set(jobs.filter(isLookupJob).map((job) => job.input));

@@ -236,7 +236,7 @@ async function findProblems({ file, env, render }: Interview, draft: Draft): Pro
 /** True if the first run creates a missing table: against the sandbox, in the embedded database. */
 export function getsSample({ answers }: Pick<Draft, "answers">): boolean {
   const { baseUrl, connection, warehouseUrl: url } = answers;
-  return connection === null && getsSampleTables({ service: { baseUrl }, warehouse: { url } });
+  return connection === null && getsSampleTables(baseUrl, url);
 }
 
 async function findProblemsOfInput(
