@@ -55,6 +55,7 @@ test.concurrent("keys with control sequences can't reach the terminal", async ()
   expect((await startOnTerminal(["run"], { ...setting, columns: 120 }).ended).code).toBe(0);
   const { code, screen } = await startOnTerminal(["rejects", "list"], { ...setting, columns: 120 }).ended;
   expect(code).toBe(0);
+  expect(screen).toContain("no_identifier: None of the mapped columns has a value.");
   expect(screen).toContain("3\uFFFD]0;PWNED-TITLE\uFFFD\uFFFD[2J\uFFFD5m\uFFFD");
 });
 
