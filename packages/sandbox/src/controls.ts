@@ -61,10 +61,6 @@ const pageHooks = z.strictObject({
   segment_id: z.string(),
   /** Changes after a request for a page, counted from now on. */
   after: z.array(z.strictObject({ page: z.int().min(1), add: pids, remove: pids })).default([]),
-  churn: z
-    .strictObject({ seed: z.int().default(1), adds: count, readds: count, removes: count })
-    .nullable()
-    .default(null),
   ties: z.enum(["stable", "until_changed", "every_request"]).default("until_changed"),
 });
 const paging = z.object({
@@ -249,9 +245,9 @@ const CONTROLS: Readonly<Record<string, Control>> = {
       };
     },
   ),
-  "POST /page_hooks": control(pageHooks, (world, { segment_id: segmentId, after, churn, ties }) => {
+  "POST /page_hooks": control(pageHooks, (world, { segment_id: segmentId, after, ties }) => {
     const segment = segmentOf(world, segmentId);
-    segment.hooks = { served: 0, after: new Map(after.map((change) => [change.page, change])), churn };
+    segment.hooks = { served: 0, after: new Map(after.map((change) => [change.page, change])) };
     segment.members.ties = ties;
     return describe(segment);
   }),

@@ -1,7 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { CONTROL_PREFIX, serveControl } from "./controls.ts";
 import { serveRequest } from "./http/serve-request.ts";
-import { messageOf } from "./sandbox-error.ts";
 import { keepState } from "./state-file.ts";
 import { createWorld, type WorldOptions } from "./world.ts";
 
@@ -38,9 +37,8 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       const isControl = url.pathname === CONTROL_PREFIX || url.pathname.startsWith(`${CONTROL_PREFIX}/`);
       await (isControl ? serveControl : serveRequest)(world, request, response, url);
       keeper?.scheduleWrite();
-    } catch (error) {
-      // Disconnected clients are not reported; anything else is a bug in the sandbox.
-      if (!request.socket.destroyed) world.log.error({ message: messageOf(error) }, "sandbox_failed");
+    } catch {
+      // The client has disconnected, or the sandbox has a bug.
       request.socket.destroy();
     }
   };

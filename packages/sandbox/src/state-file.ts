@@ -1,6 +1,5 @@
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { messageOf } from "./sandbox-error.ts";
 import type { World } from "./world.ts";
 
 /** Changes are gathered for this long. */
@@ -27,13 +26,10 @@ function stateOf({ seed, people, segments, searches, usage }: World) {
 
 async function readState(world: World, file: string): Promise<void> {
   try {
-    // Written by stateOf; damage throws and is logged below.
+    // Written by stateOf.
     const state = JSON.parse(await readFile(file, "utf8")) as ReturnType<typeof stateOf>;
     // In another population the same numbers mean other people.
-    if (state.version !== VERSION || state.seed !== world.seed || state.people !== world.people.count) {
-      world.log.warn({ file }, "sandbox_state_of_another_world");
-      return;
-    }
+    if (state.version !== VERSION || state.seed !== world.seed || state.people !== world.people.count) return;
     for (const { members, ...kept } of state.segments) {
       world.segments.create(kept)?.members.restore(members);
     }
@@ -44,9 +40,8 @@ async function readState(world: World, file: string): Promise<void> {
     for (const { organization, subject, atMs, counts } of state.served) {
       world.usage.count(organization, subject, atMs, counts);
     }
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return;
-    world.log.warn({ file, message: messageOf(error) }, "sandbox_state_unreadable");
+  } catch {
+    // There is no file yet, or it is damaged.
   }
 }
 
@@ -64,8 +59,8 @@ export async function keepState(world: World, file: string) {
       // Renamed when complete, so that a kill leaves the earlier state.
       await writeFile(`${file}.new`, JSON.stringify(stateOf(world)), { mode: 0o600 });
       await rename(`${file}.new`, file);
-    } catch (error) {
-      world.log.error({ file, message: messageOf(error) }, "sandbox_state_not_written");
+    } catch {
+      // The disk is full, for instance: the earlier state stays.
     }
   };
   // One write at a time: all use the same temporary name.

@@ -13,12 +13,6 @@ export const DEFAULT_PEOPLE = 100_000;
 /** Members of one page (section 8). */
 const MEMBERS_PER_PAGE = 5000;
 
-export interface Log {
-  debug(fields: object, event: string): void;
-  warn(fields: object, event: string): void;
-  error(fields: object, event: string): void;
-}
-
 /** Options of a world; all have a default. */
 export interface WorldOptions {
   /** Seed of the population and of faults; 1 by default. */
@@ -35,7 +29,6 @@ export interface WorldOptions {
   readonly countsContents?: boolean;
   /** Compresses answers for clients that accept gzip (true by default). */
   readonly compresses?: boolean;
-  readonly log?: Log;
 }
 
 /** State of a running sandbox; passed to every route. */
@@ -70,7 +63,6 @@ export function createWorld(options: WorldOptions) {
     latencyMs: options.latencyMs ?? 0,
     membersPerPage: options.membersPerPage ?? MEMBERS_PER_PAGE,
     compresses: options.compresses ?? true,
-    log: options.log ?? { debug() {}, warn() {}, error() {} },
     /** Starts over, as after a start without a state file. */
     reset: (): void => void Object.assign(world, makeState()),
   };

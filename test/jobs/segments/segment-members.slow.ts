@@ -8,6 +8,7 @@ import {
   syncs,
   truthOf,
 } from "./members-world.ts";
+import { seededRandom } from "../../support/seeded-random.ts";
 import { erase, jobOf, type World } from "../world.ts";
 
 /** More than the 50 pages that every run reads, of 10 members each; the last page is not full. */
@@ -111,12 +112,20 @@ test("a last reading in the future doesn't delay the next one", async () => {
 test("with changes between any two pages no member is lost permanently, and a quiet night is exact", async () => {
   const world = await startMembers(11_000, 3000);
   await world.run();
-  const churn = { seed: 5, adds: 300, readds: 40, removes: 200 };
-  await world.control("/page_hooks", { segment_id: SEGMENT, churn });
+  const [people, random] = [pidsOf(0, 20_000), seededRandom(5)];
+  const gone: string[] = [];
+  const after = Array.from({ length: 30 }, (_, i) => {
+    const known = 11_000 + 300 * i;
+    const back = gone.splice(0, 40);
+    const remove = Array.from({ length: 200 }, () => people[random.below(known)] ?? "");
+    gone.push(...remove);
+    return { page: i + 1, add: [...back, ...people.slice(known, known + 300)], remove };
+  });
+  await world.control("/page_hooks", { segment_id: SEGMENT, after });
   for (let night = 0; night < 3; night++) {
     expect(jobOf(await world.run(), "vip_members").status).toBe("succeeded");
   }
-  await world.control("/page_hooks", { segment_id: SEGMENT, churn: null });
+  await world.control("/page_hooks", { segment_id: SEGMENT });
   expect(jobOf(await world.run(), "vip_members").status).toBe("succeeded");
   await expectExact(world);
   await expectSoundHistory(world);

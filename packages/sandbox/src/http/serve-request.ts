@@ -193,7 +193,6 @@ export async function serveRequest(
   const status = outcome.status ?? 200;
   const faults = appliedFaults(fired, outcome);
   world.ledger.record({ number, endpoint, status, records, matched, billed, faults });
-  world.log.debug({ endpoint, status, records, matched, faults }, "sandbox_request");
   await send(world, exchange, response, outcome);
 }
 

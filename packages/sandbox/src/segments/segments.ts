@@ -1,5 +1,5 @@
 import type { WorldClock } from "../population/calendar.ts";
-import { hash, hashKey, hashText, throwDice } from "../population/hash.ts";
+import { hash, hashKey, hashText } from "../population/hash.ts";
 import { MAX_PEOPLE } from "../population/identifiers.ts";
 import type { People } from "../population/people.ts";
 
@@ -61,8 +61,6 @@ function createMemberStore(seed: number) {
     /** All present and former members, in the order of their first addition. */
     ever: ever as readonly Member[],
     size: () => size,
-    /** True for a present or former member. */
-    knows: (pid: number) => byPid.has(pid),
     /** Adds or re-adds one at a moment (microseconds); false for a present member. */
     add(pid: number, atUs: number): boolean {
       const known = byPid.get(pid);
@@ -98,7 +96,7 @@ function createMemberStore(seed: number) {
 }
 
 /** Change of members between two requests for pages: PIDs. */
-export interface MemberChange {
+interface MemberChange {
   readonly add: readonly string[];
   readonly remove: readonly string[];
 }
@@ -115,14 +113,9 @@ export interface Segment {
     /** Requests for pages that were answered since the hooks were set. */
     served: number;
     /** Changes by the number of the request (from 1) that they follow. */
-    readonly after: Map<number, MemberChange>;
-    /** Random changes after every request: numbers of new, former and present members. */
-    churn: Readonly<Record<"seed" | "adds" | "readds" | "removes", number>> | null;
+    readonly after: ReadonlyMap<number, MemberChange>;
   };
 }
-
-/** Draws per person looked for. */
-const DRAWS = 50;
 
 /** Returns strictly increasing moments, unless the clock was moved back. */
 function createMoments(clock: WorldClock): () => number {
@@ -175,31 +168,6 @@ export function createSegments(seed: number, people: People, clock: WorldClock) 
   const remove = (segment: Segment, pids: readonly string[]) =>
     change(pids, (pid) => segment.members.remove(pid));
 
-  /** PIDs of up to `count` different people that were drawn. */
-  const choose = (count: number, draw: () => number | null): readonly string[] => {
-    const found = new Set<number>();
-    for (let draws = 0; found.size < count && draws < count * DRAWS; draws++) {
-      const pid = draw();
-      if (pid !== null) found.add(pid);
-    }
-    return Array.from(found, pidText);
-  };
-  /** Random change after a request: a pure function of the churn's seed, the request and the members. */
-  const chooseChange = ({ members, hooks }: Segment): MemberChange => {
-    if (!hooks.churn) return { add: [], remove: [] };
-    const { seed, adds, readds, removes } = hooks.churn;
-    const dice = throwDice(seed, hooks.served, 0);
-    const ofKind = (isMember: boolean) => members.ever.filter((member) => member.isMember === isMember);
-    const [present, former] = [ofKind(true), ofKind(false)];
-    const drawNew = (): number | null => {
-      const pid = pidNumber(people.pidOf(dice.below(people.count), clock.today()));
-      return pid === null || members.knows(pid) ? null : pid;
-    };
-    const gone = choose(removes, () => present[dice.below(present.length)]?.pid ?? null);
-    const back = choose(readds, () => former[dice.below(former.length)]?.pid ?? null);
-    return { remove: gone, add: [...back, ...choose(adds, drawNew)] };
-  };
-
   return {
     statedDeaths,
     hiddenDeaths,
@@ -216,7 +184,7 @@ export function createSegments(seed: number, people: People, clock: WorldClock) 
       );
       if (isTaken || byId.has(segmentId)) return null;
       const members = createMemberStore(seed + hashText(segmentId)[0]);
-      const hooks = { served: 0, after: new Map<number, MemberChange>(), churn: null };
+      const hooks = { served: 0, after: new Map() };
       const segment: Segment = { segmentId, organization, name, description, members, hooks };
       byId.set(segmentId, segment);
       return segment;
@@ -230,13 +198,11 @@ export function createSegments(seed: number, people: People, clock: WorldClock) 
     all: () => [...byId.values()],
     /** Counts a page that was read, and makes the changes that follow it. */
     pageServed(segment: Segment): void {
-      const { hooks } = segment;
-      hooks.served += 1;
-      for (const change of [hooks.after.get(hooks.served), chooseChange(segment)]) {
-        if (!change) continue;
-        if (change.remove.length > 0) remove(segment, change.remove);
-        if (change.add.length > 0) add(segment, change.add);
-      }
+      segment.hooks.served += 1;
+      const change = segment.hooks.after.get(segment.hooks.served);
+      if (!change) return;
+      remove(segment, change.remove);
+      add(segment, change.add);
     },
   };
 }
