@@ -1,8 +1,7 @@
 import type { LookupItem } from "../../src/extract/batches.ts";
-import { parseResult, readOne, type ReadResult } from "../../src/extract/read-answer.ts";
+import { LargeAnswerError, parseResult, readOne, type ReadResult } from "../../src/extract/read-answer.ts";
 import {
   type AnsweredCall,
-  LargeAnswerError,
   pairedResults,
   readingOf,
   surveyAnswer,
@@ -18,7 +17,7 @@ export async function takeAnyAnswer<R>(
   read: ReadResult<R>,
 ) {
   try {
-    return await takeAnswer(endpoint, call, { read, discard() {} });
+    return await takeAnswer(endpoint, call, read);
   } catch (error) {
     if (!(error instanceof LargeAnswerError)) throw error;
     return await takeLargeAnswer(endpoint, call, read);
