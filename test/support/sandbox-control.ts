@@ -43,7 +43,7 @@ export interface ServiceMember {
 
 /** Members of a segment at the service, in the order of their first addition. */
 export async function membersAt(url: string, segmentId: string): Promise<readonly ServiceMember[]> {
-  const path = `/segments/${segmentId}/members?limit=10000000`;
+  const path = `/segments/${segmentId}/members`;
   const { members } = await controlSandbox<{ members: readonly ServiceMember[] }>(url, path);
   return members;
 }

@@ -23,7 +23,6 @@ interface ControlCall {
   readonly body: unknown;
   /** Rest of the path after the control's name. */
   readonly rest: string;
-  readonly query: URLSearchParams;
 }
 
 /** Returns plain data to answer with, or null for 404. */
@@ -47,14 +46,11 @@ const moment = z.iso
 const newSegment = z.strictObject({
   segment_id: z.uuid().optional(),
   name: z.string().min(1),
-  description: z.string().nullable().default(null),
-  organization: z.string().default(HOME_ORGANIZATION),
   /** First members: this many people of the population, from `first_person` on. */
   members: count,
   first_person: count,
-  /** They are added in batches of one moment each, the last one `at` (now by default). */
+  /** They are added in batches of one moment each, a minute apart, the last one `at` (now by default). */
   batch: z.int().min(1).default(10_000),
-  seconds_between_batches: z.number().positive().default(60),
   at: moment,
 });
 const pageHooks = z.strictObject({
@@ -62,10 +58,6 @@ const pageHooks = z.strictObject({
   /** Changes after a request for a page, counted from now on. */
   after: z.array(z.strictObject({ page: z.int().min(1), add: pids, remove: pids })).default([]),
   ties: z.enum(["stable", "until_changed", "every_request"]).default("until_changed"),
-});
-const paging = z.object({
-  offset: z.coerce.number().int().min(0).default(0),
-  limit: z.coerce.number().int().min(1).default(10_000),
 });
 const course = {
   states: z.array(z.string()).optional(),
@@ -76,7 +68,6 @@ const newContactJob = z.strictObject({
   ...course,
   job_id: z.uuid().optional(),
   job_type: z.enum(["contact_append", "contact_prospect"]),
-  organization: z.string().default(HOME_ORGANIZATION),
   /** Requested titles, such as `cfo` or `nurse`. */
   titles: z.array(z.string()).min(1),
   /** Names or domains of companies, for `contact_append`; all by default. */
@@ -117,8 +108,8 @@ function createSegment({ people, segments, clock }: World, wanted: z.output<type
   if (wanted.members > people.count) {
     throw new SandboxError(`The population has ${people.count} people.`);
   }
-  const { segment_id: segmentId = randomUUID(), name, description, organization } = wanted;
-  const segment = segments.create({ segmentId, organization, name, description });
+  const { segment_id: segmentId = randomUUID(), name } = wanted;
+  const segment = segments.create({ segmentId, organization: HOME_ORGANIZATION, name, description: null });
   if (!segment) throw new SandboxError("A segment with that name or id exists.");
   const day = clock.today();
   const endUs = wanted.at ?? Math.floor(clock.nowMs()) * 1000;
@@ -127,19 +118,18 @@ function createSegment({ people, segments, clock }: World, wanted: z.output<type
       people.pidOf((wanted.first_person + from + i) % people.count, day),
     );
     const laterBatches = Math.ceil((wanted.members - from) / wanted.batch) - 1;
-    segments.add(segment, texts, endUs - Math.round(laterBatches * wanted.seconds_between_batches * 1e6));
+    segments.add(segment, texts, endUs - laterBatches * 60e6);
   }
   return describe(segment);
 }
 
 /** All segments, one of them, or with `/members` its present and former members in the order of their first addition. */
-function readSegments(world: World, { rest, query }: ControlCall) {
+function readSegments(world: World, { rest }: ControlCall) {
   if (rest === "") return { segments: world.segments.all().map(describe) };
   const [segmentId = "", part] = rest.split("/");
   const segment = segmentOf(world, segmentId);
   if (part !== "members") return describe(segment);
-  const { offset, limit } = paging.parse(Object.fromEntries(query));
-  const members = segment.members.ever.slice(offset, offset + limit).map((member) => ({
+  const members = segment.members.ever.map((member) => ({
     service_pid: world.segments.pidText(member.pid),
     first_added_at: microsText(member.firstAddedUs),
     last_added_at: microsText(member.lastAddedUs),
@@ -309,10 +299,10 @@ const CONTROLS: Readonly<Record<string, Control>> = {
   "POST /contact_jobs": control(newContactJob, (world, wanted) => {
     const rows = findContacts(world, wanted);
     const jobId = (wanted.job_id ?? randomUUID()).toLowerCase();
-    const { states = ["queued", "running"], state_ms: stateMs, failure, organization, billing } = wanted;
+    const { states = ["queued", "running"], state_ms: stateMs, failure, billing } = wanted;
     const plan = { states, stateMs, extent: "full" as const, outcome: failure ?? "completed" };
     world.searches.contactJobs.set(jobId, {
-      ...startJob(organization, plan, world.clock),
+      ...startJob(HOME_ORGANIZATION, plan, world.clock),
       jobId,
       jobType: wanted.job_type,
       totalMatched: rows.length,
@@ -328,7 +318,7 @@ export async function serveControl(
   world: World,
   request: IncomingMessage,
   response: ServerResponse,
-  { pathname, searchParams: query }: URL,
+  { pathname }: URL,
 ): Promise<void> {
   const [first = "", ...rest] = pathname.slice(CONTROL_PREFIX.length + 1).split("/");
   const found = CONTROLS[`${request.method ?? "GET"} /${first}`];
@@ -343,7 +333,7 @@ export async function serveControl(
   }
   try {
     const body: unknown = bytes && bytes.length > 0 ? JSON.parse(bytes.toString("utf8")) : {};
-    const result = found?.(world, { body, rest: rest.join("/"), query }) ?? null;
+    const result = found?.(world, { body, rest: rest.join("/") }) ?? null;
     if (result !== null) return answer(200, result);
     answer(404, { message: "The sandbox has no such control, or nothing under that name." });
   } catch (error) {

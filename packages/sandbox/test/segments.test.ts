@@ -136,13 +136,12 @@ describe("the controls of segments", () => {
       name: "large",
       members: 10_000,
       batch: 4000,
-      seconds_between_batches: 3600,
       at: "2026-03-01T12:00:00Z",
     });
     expect(made).toMatchObject({ segment_id: NOBODY, current_size: 10_000, ever_members: 10_000 });
     const { items } = await pageOf(sandbox, NOBODY);
     const times = items.map((item) => item.first_added_at);
-    expect(new Set(times)).toEqual(new Set(["2026-03-01T12:00:00.000000Z", "2026-03-01T11:00:00.000000Z"]));
+    expect(new Set(times)).toEqual(new Set(["2026-03-01T12:00:00.000000Z", "2026-03-01T11:59:00.000000Z"]));
   });
 
   it("change members after the page that is named, before the next one", async () => {

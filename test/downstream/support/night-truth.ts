@@ -71,7 +71,7 @@ export async function readTruth(url: string): Promise<NightTruth> {
   const members: Record<string, readonly StatedMember[]> = {};
   const deaths: Record<string, readonly StatedDeath[]> = {};
   for (const { segment_id: id, name } of segments) {
-    const answer = (await controlSandbox(url, `/segments/${id}/members?limit=100000`)) as {
+    const answer = (await controlSandbox(url, `/segments/${id}/members`)) as {
       members: StatedMember[];
     };
     members[id] = answer.members;
