@@ -1,4 +1,3 @@
-import { validateEmailsEndpoint } from "../../../src/schemas/validate-emails.ts";
 import { outOfCapacity, outOfCredits, type Refusal, tooFast } from "./http/answer.ts";
 
 export type Capacity = ReturnType<typeof createCapacity>;
@@ -22,11 +21,6 @@ export function createCapacity() {
     },
   };
   return capacity;
-}
-
-/** Makes the rule by which lookups are billed, which the interface leaves open: by match, or every record of some paths. */
-export function createBilling() {
-  return { perRecord: new Set<string>([validateEmailsEndpoint.path]) };
 }
 
 /** Makes a limit of requests per second, in bursts of one second at most. */

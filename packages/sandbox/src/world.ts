@@ -1,10 +1,9 @@
 import { createWorldClock } from "./population/calendar.ts";
 import { createFaults, type FaultPlan } from "./faults/plan.ts";
 import { createLedger } from "./ledger.ts";
-import { createBilling, createCapacity, createRate } from "./organizations.ts";
-import { MAX_PEOPLE } from "./population/identifiers.ts";
+import { validateEmailsEndpoint } from "../../../src/schemas/validate-emails.ts";
+import { createCapacity, createRate } from "./organizations.ts";
 import { createPeople } from "./population/people.ts";
-import { SandboxError } from "./sandbox-error.ts";
 import { createSearches } from "./search/searches.ts";
 import { createSegments } from "./segments/segments.ts";
 import { createUsage } from "./usage/usage.ts";
@@ -36,9 +35,6 @@ export type World = ReturnType<typeof createWorld>;
 
 export function createWorld(options: WorldOptions) {
   const { seed = 1, people: count = DEFAULT_PEOPLE } = options;
-  if (!Number.isSafeInteger(seed) || !Number.isInteger(count) || count < 1 || count > MAX_PEOPLE) {
-    throw new SandboxError(`The sandbox needs an integer as seed, and 1 to ${MAX_PEOPLE} people.`);
-  }
   const people = createPeople(seed, count);
   const makeState = () => {
     const clock = createWorldClock();
@@ -46,7 +42,8 @@ export function createWorld(options: WorldOptions) {
     return {
       clock,
       capacity,
-      billing: createBilling(),
+      /** Paths whose records are all billed, others by match: the interface leaves it open. */
+      billing: { perRecord: new Set<string>([validateEmailsEndpoint.path]) },
       rate: createRate(),
       segments: createSegments(seed, people, clock),
       searches: createSearches(people.careers.companies, capacity),

@@ -125,7 +125,7 @@ describe("an audience search", () => {
         status: "failed",
         error_code: "search_criteria_failed",
         has_message: "t",
-        criteria: "1",
+        criteria: "2",
         suggested_search: expect.stringContaining("nurses"),
       },
     ]);

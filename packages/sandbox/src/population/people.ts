@@ -6,6 +6,7 @@ import { createEducation } from "./education.ts";
 import { createFamilies } from "./family.ts";
 import { below, chance, hash, hashKey, pick, STREAM } from "./hash.ts";
 import { createIdentifiers, MAX_PEOPLE } from "./identifiers.ts";
+import { SandboxError } from "../sandbox-error.ts";
 
 const SUFFIXES = ["Jr.", "Sr.", "II", "III", "IV", "MD", "Ph.D."];
 /** Share of the people who are merged once, within {@link MERGED_WITHIN_DAYS} after the base day. */
@@ -16,8 +17,8 @@ export type People = ReturnType<typeof createPeople>;
 
 /** Makes a synthetic population, of 1 to {@link MAX_PEOPLE} people: a pure function of seed and index, without memory. */
 export function createPeople(seed: number, count: number) {
-  if (!Number.isInteger(count) || count < 1 || count > MAX_PEOPLE) {
-    throw new RangeError(`A population has 1 to ${MAX_PEOPLE} people.`);
+  if (!Number.isSafeInteger(seed) || !Number.isInteger(count) || count < 1 || count > MAX_PEOPLE) {
+    throw new SandboxError(`The sandbox needs an integer as seed, and 1 to ${MAX_PEOPLE} people.`);
   }
   const key = hashKey(seed);
   const identifiers = createIdentifiers(key, count);

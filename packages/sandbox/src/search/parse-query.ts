@@ -115,22 +115,11 @@ export function parseQuery(query: string, lexicon: Lexicon) {
   return {
     /** Null if nothing in the query is a criterion. */
     isMet: groups.length === 0 ? null : isMet,
-    /** Phrases that are no criteria. */
-    unknown: phrasesOf(tokens, unknown),
+    /** Words that are no criteria. */
+    unknown: tokens.flatMap(({ text }, i) => (unknown.has(i) ? [text] : [])),
     /** The query without them; null if nothing in it is a criterion. */
     understood: groups.length === 0 ? null : textOf(kept),
   };
-}
-
-/** Runs of unknown words. */
-function phrasesOf(tokens: readonly Token[], unknown: ReadonlySet<number>): readonly string[] {
-  const phrases: string[] = [];
-  for (const i of unknown) {
-    const text = tokens[i]?.text ?? "";
-    if (unknown.has(i - 1)) phrases.push(`${phrases.pop()} ${text}`);
-    else phrases.push(text);
-  }
-  return phrases;
 }
 
 /** Tokens as a query, without words at its ends that say nothing. */
