@@ -67,9 +67,6 @@ const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x
 const isBlank = (byte: number | undefined) =>
   byte === SPACE || byte === NEWLINE || byte === RETURN || byte === TAB;
 
-/** The text around the results is longer than in any answer. */
-class LongEnvelopeError extends TooLargeError {}
-
 export function createScanner(): Scanner {
   return {
     envelope: Buffer.alloc(1024),
@@ -180,7 +177,7 @@ function textOf({ envelope, envelopeBytes }: Scanner, from: number): string {
 }
 
 function append(s: Scanner, byte: number): void {
-  if (s.envelopeBytes === MAX_ENVELOPE_BYTES) throw new LongEnvelopeError();
+  if (s.envelopeBytes === MAX_ENVELOPE_BYTES) throw new TooLargeError();
   if (s.envelopeBytes === s.envelope.length) s.envelope = Buffer.concat([s.envelope], 2 * s.envelope.length);
   s.envelope[s.envelopeBytes++] = byte;
 }

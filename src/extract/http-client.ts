@@ -1,6 +1,6 @@
 import { open, rm } from "node:fs/promises";
 import { crashPoint } from "../crash-point.ts";
-import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
+import { codeOf, FixConfigurationError } from "../errors.ts";
 import { ConnectError, openAgent } from "../http-agent.ts";
 import { appendBytes, type Body, type FilePart, freeBytes } from "../body.ts";
 import { MAX_LARGE_BYTES } from "./answer-body.ts";
@@ -83,7 +83,6 @@ interface HttpFailure {
   /** Bytes of the body before it broke off. */
   readonly receivedBytes: number;
   readonly code: string;
-  readonly message: string;
 }
 
 export type HttpReply = HttpResponse | HttpFailure;
@@ -120,8 +119,8 @@ class EndedCallError extends Error {
   override readonly name = "EndedCallError";
   readonly code: string;
 
-  constructor(code: "CALL_TIMEOUT" | typeof ABANDONED | typeof BODY_TOO_LARGE, message: string) {
-    super(message);
+  constructor(code: "CALL_TIMEOUT" | typeof ABANDONED | typeof BODY_TOO_LARGE) {
+    super(code);
     this.code = code;
   }
 }
@@ -132,15 +131,11 @@ function endingOf(
   signals: readonly AbortSignal[],
 ) {
   const controller = new AbortController();
-  const endAfter = (ms: number, error: EndedCallError) => setTimeout(() => controller.abort(error), ms);
-  const tooLong = new EndedCallError("CALL_TIMEOUT", `The call took longer than ${callTimeoutMs} ms.`);
-  const timers = [endAfter(callTimeoutMs, tooLong)];
+  const endAfter = (ms: number, code: "CALL_TIMEOUT" | typeof ABANDONED) =>
+    setTimeout(() => controller.abort(new EndedCallError(code)), ms);
+  const timers = [endAfter(callTimeoutMs, "CALL_TIMEOUT")];
   const onStop = () => {
-    const late = new EndedCallError(
-      ABANDONED,
-      `No response came within ${abandonAfterMs} ms after the stop.`,
-    );
-    timers.push(endAfter(abandonAfterMs, late));
+    timers.push(endAfter(abandonAfterMs, ABANDONED));
   };
   if (stop?.aborted) onStop();
   stop?.addEventListener("abort", onStop, { once: true });
@@ -169,10 +164,6 @@ function header(headers: Record<string, string | string[] | undefined>, name: st
   return (Array.isArray(value) ? value[0] : value) ?? null;
 }
 
-function tooLarge(maxBytes: number): EndedCallError {
-  return new EndedCallError(BODY_TOO_LARGE, `The response has more than ${maxBytes} bytes.`);
-}
-
 /** Explains a failure of the disk. */
 async function written<Result>(work: Promise<Result>): Promise<Result> {
   try {
@@ -197,7 +188,7 @@ async function writeOverflow(
   try {
     const write = async (bytes: Buffer) => {
       length += bytes.length;
-      if (length > MAX_LARGE_BYTES) throw tooLarge(MAX_LARGE_BYTES);
+      if (length > MAX_LARGE_BYTES) throw new EndedCallError(BODY_TOO_LARGE);
       await written(file.appendFile(bytes));
       lease.receivedBytes = length;
     };
@@ -218,7 +209,7 @@ async function writeOverflow(
 function failureOf(error: unknown, status: number | null, receivedBytes: number): HttpFailure {
   const code = codeOf(error) ?? (error instanceof Error ? error.name : "UNKNOWN");
   const sent = !(error instanceof ConnectError);
-  return { kind: "failure", sent, status, receivedBytes, code, message: messageOf(error) };
+  return { kind: "failure", sent, status, receivedBytes, code };
 }
 
 /** Reads the key, once for concurrent callers. */
@@ -287,7 +278,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         const chunk = next.value;
         const end = bytes + chunk.length;
         if (end > mostBytes) {
-          if (overflowPath === null) throw tooLarge(maxBodyBytes);
+          if (overflowPath === null) throw new EndedCallError(BODY_TOO_LARGE);
           const before = received.subarray(0, bytes);
           return await writeOverflow(overflowPath, { before, chunk, chunks }, lease);
         }
@@ -337,7 +328,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       const statedBytes = Number(response.headers["content-length"] ?? 0);
       if (statedBytes > mostBytes) {
         response.body.destroy();
-        throw tooLarge(mostBytes);
+        throw new EndedCallError(BODY_TOO_LARGE);
       }
       beginReceiving(lease);
       const body = await readBody(response.body, statedBytes, { lease, signal, overflowPath });

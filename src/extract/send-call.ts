@@ -72,15 +72,9 @@ export async function sendCall<T extends LookupItem>(
       stopError = error;
       const isAnother = error instanceof AnotherServiceError;
       const sent = isAnother || error instanceof OverflowError;
+      const status = isAnother ? error.status : sent ? 200 : null;
       const code = codeOf(error) ?? (sent ? "NOT_WRITTEN" : "NOT_SENT");
-      return {
-        kind: "failure",
-        sent,
-        status: isAnother ? error.status : sent ? 200 : null,
-        receivedBytes: 0,
-        code,
-        message: sent ? "Not stored." : "Not sent.",
-      };
+      return { kind: "failure", sent, status, receivedBytes: 0, code };
     }
   });
   crashPoint("after_receive");

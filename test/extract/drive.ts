@@ -40,7 +40,7 @@ export function response(status: number, body: object = {}, location: string | n
 /** Failure to receive a response. */
 export function failure(sent: boolean, code: string, receivedBytes = 0): HttpReply {
   const status = receivedBytes > 0 ? 200 : null;
-  return { kind: "failure", sent, status, receivedBytes, code, message: code };
+  return { kind: "failure", sent, status, receivedBytes, code };
 }
 
 /** Records with ids `r0`, `r1`, … */
@@ -49,7 +49,7 @@ export function someItems(count: number): LookupItem[] {
 }
 
 /** Finished call of a batch whose records count it. */
-export function endedCall(batch: Batch<LookupItem>, reply: HttpReply): EndedCall<LookupItem> {
+function endedCall(batch: Batch<LookupItem>, reply: HttpReply): EndedCall<LookupItem> {
   return {
     endpoint: enrichEndpoint.name,
     callId: "9d2c1b8e-5d9c-4d7e-8a53-1c2b3a4d5e6f",
