@@ -1,30 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { createBatch, faultsByRecord, faultsOutside, refusalSignature } from "../../src/extract/batches.ts";
-import { decide } from "../../src/extract/decide.ts";
-import type { HttpReply } from "../../src/extract/http-client.ts";
-import { understandReply } from "../../src/extract/send-call.ts";
+import { faultsByRecord, faultsOutside, refusalSignature } from "../../src/extract/batches.ts";
 import { readErrorBody } from "../../src/schemas/error-body.ts";
-import { endedCall, failure, someItems } from "./drive.ts";
 
 // Decisions on calls: test/extract/sending.test.ts.
-
-it.each<[string, HttpReply, boolean]>([
-  ["after more bytes than ever came through is too large for the link", failure(true, "RESET", 1001), true],
-  ["earlier than others came through is an accident", failure(true, "RESET", 999), false],
-  ["because of a signal says nothing about the link", failure(true, "ABANDONED", 1001), false],
-])("an answer that broke off %s", async (_name, reply, isCut) => {
-  const entries = someItems(4).map((item) => ({ item, calls: 1, unansweredCalls: 0, wasLeftOut: false }));
-  const understood = await understandReply(reply, { now: () => 0, sleep: async () => {} });
-  const outcome = decide(endedCall(createBatch(0, entries), reply), understood, null, {
-    nowMs: 1000,
-    random: 0.5,
-    isAnswering: true,
-    passed: { records: 4, bytes: 1000 },
-    capacity: { isTight: false, refusals: 0, available: 0 },
-    origin: "http://service",
-  });
-  expect(outcome.isCut).toBe(isCut);
-});
 
 const refusal = (...details: unknown[]) => readErrorBody({ code: "unprocessable_entity", details });
 

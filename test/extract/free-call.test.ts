@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { callFree, type FreeCall } from "../../src/extract/free-call.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
@@ -8,7 +8,7 @@ import type { Attempt } from "../../src/schemas/ledger.ts";
 
 const USAGE = { name: "GET /usage", method: "GET", path: "/usage" } as const;
 
-/** A client of free calls without waits between attempts. */
+/** Makes free calls to a service, without waits between attempts. */
 function openCaller(
   baseUrl: string,
   {
@@ -18,32 +18,19 @@ function openCaller(
 ) {
   const clock = fastClock(100);
   const http = openHttpClient({ baseUrl, readKey: async () => "key", concurrency: 1, callTimeoutMs });
+  onTestFinished(() => http.close());
   const limiter = createLimiter({ concurrency: 1, requestsPerSecond: null, clock });
   const signal = new AbortController().signal;
-  return {
-    ask: (call: Partial<FreeCall<string>> = {}) =>
-      callFree(
-        { http, limiter, clock, log: silentLog, signal, random: () => 0.5, onAttempt },
-        { endpoint: USAGE, read: () => "read", ...call },
-      ),
-    close: () => http.close(),
-  };
+  const options = { http, limiter, clock, log: silentLog, signal, random: () => 0.5, onAttempt };
+  return (call: Partial<FreeCall<string>> = {}) =>
+    callFree(options, { endpoint: USAGE, read: () => "read", ...call });
 }
 
 /** Error of a call with only this answer. */
-async function failureOf(
-  reply: Reply,
-  call: Partial<FreeCall<string>> = {},
-  callTimeoutMs?: number,
-): Promise<unknown> {
+async function failureOf(reply: Reply, call: Partial<FreeCall<string>> = {}, callTimeoutMs = 60_000) {
   const service = await startService(reply);
-  const caller = openCaller(service.url, callTimeoutMs === undefined ? {} : { callTimeoutMs });
-  try {
-    return await caller.ask(call).catch((error: unknown) => error);
-  } finally {
-    await caller.close();
-    await service.close();
-  }
+  onTestFinished(() => service.close());
+  return await openCaller(service.url, { callTimeoutMs })(call).catch((error: unknown) => error);
 }
 
 const NO_REPLY: Reply = () => {};
@@ -94,14 +81,10 @@ test("an unanswered call reports whether it may have reached the service", async
     else response.end("{}");
   });
   const attempts: Attempt[] = [];
-  const caller = openCaller(service.url, { onAttempt: (attempt) => void attempts.push(attempt) });
-  try {
-    await caller.ask();
-    await service.close();
-    await expect(caller.ask()).rejects.toMatchObject({ code: "service_unreachable" });
-  } finally {
-    await caller.close();
-  }
+  const ask = openCaller(service.url, { onAttempt: (attempt) => void attempts.push(attempt) });
+  await ask();
+  await service.close();
+  await expect(ask()).rejects.toMatchObject({ code: "service_unreachable" });
   expect(attempts.slice(0, 3).map(({ httpStatus, isSent }) => [httpStatus, isSent])).toEqual([
     [null, true],
     [200, true],

@@ -170,6 +170,20 @@ test.each<[string, number, Service, Expected, Parameters<typeof drive>[2]?]>([
     (_, i) => (i < 9 ? failure(false, "X") : answered),
     { answered: upTo(4) },
   ],
+  [
+    "an answer that broke off beyond all that ever came through makes batches smaller",
+    24,
+    (_, i) => (i === 1 ? failure(true, "RESET", 1001) : answered),
+    { sizes: [8, 8, 4, 4, 4, 4], answered: upTo(24) },
+    { batchSize: 8 },
+  ],
+  [
+    "one that broke off earlier, or because of a signal, doesn't",
+    32,
+    (_, i) => (i === 1 ? failure(true, "RESET", 1) : i === 3 ? failure(true, "ABANDONED", 1001) : answered),
+    { sizes: [8, 8, 8, 8, 8, 8], answered: upTo(32) },
+    { batchSize: 8 },
+  ],
   ["a batch is not sent again after a 408", 4, () => response(408), { sizes: [4], setAside: upTo(4) }],
   ["nor after thirty 503s", 4, () => response(503), { sizes: Array(30).fill(4), setAside: upTo(4) }],
   [

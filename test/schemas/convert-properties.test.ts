@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
 import { converterOf, instantText, UNEXPECTED } from "../../src/schemas/convert.ts";
-import { INCOMES, WEALTH } from "../../packages/sandbox/src/population/person-fields.ts";
 import { readPartialDate } from "../../src/schemas/derive.ts";
 import { readMoneyRange } from "../../src/schemas/person.ts";
 import * as fc from "../support/fast-check.ts";
@@ -158,18 +157,6 @@ test("converting never throws, and gives text or refuses, for any JSON value and
 function rawOrText(literal: string): unknown {
   return /^-?0\d/.test(literal) ? literal : JSON.rawJSON(literal);
 }
-
-test("every range of the sandbox has a bound, and they ascend", () => {
-  for (const ranges of [INCOMES, WEALTH]) {
-    const bounds = ranges.map((range) =>
-      readMoneyRange(range).map((cell) => (cell === null ? null : Number(cell))),
-    );
-    expect([bounds.at(0)?.[0], bounds.at(-1)?.[1]]).toEqual([null, null]);
-    const middle = bounds.slice(1, -1).flat();
-    expect(middle).not.toContain(null);
-    expect(middle).toEqual(middle.toSorted((a, b) => Number(a) - Number(b)));
-  }
-});
 
 test("no text throws where dates or amounts are read; bounds have at most 18 digits and are in order", () => {
   const amounts = fc.stringMatching(

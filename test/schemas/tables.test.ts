@@ -82,23 +82,3 @@ test("every join leads to the whole key of a table, or of identity_link, with co
   for (const child of children) expect(joinsOf(child).map(({ to }) => to)).toContain(child.parent);
   expect(joinsOf(tableNamed("tombstone"))).toEqual([]);
 });
-
-test.each([
-  ["person_email", "service_pid", "PID of the person. Joins to person.service_pid."],
-  ["identity_link", "service_pid", "PID of the match. Joins to person.service_pid."],
-  [
-    "audience_search_member",
-    "segment_id",
-    "ID of the search and of its segment. Joins to audience_search.segment_id.",
-  ],
-  [
-    "segment_death_signal",
-    "obituary_id",
-    "Stable ID of the obituary. Joins to death_signal, together with service_pid.",
-  ],
-  ["person", "service_pid", "PID of the person."],
-  ["segment", "segment_id", "ID of the segment."],
-])("the description of %s.%s ends with what it joins to, if it isn't its own key", (table, column, doc) => {
-  const relation = [...tables, ...views].find(({ name }) => name === table);
-  expect(relation?.columns.find(({ name }) => name === column)?.doc).toBe(doc);
-});
