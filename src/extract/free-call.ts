@@ -16,6 +16,7 @@ import {
   callRefused,
   capacityUsedUp,
   decideFreeRetry,
+  isPossiblyBilled,
   jobStopped,
   keyRejected,
   redirected,
@@ -106,7 +107,7 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
       const tried = await tryOnce(options, call);
       const { outcome, error, cause, reply, answer } = tried;
       const isExpected = outcome.kind === "status" && call.expects?.includes(outcome.status) === true;
-      const isReserved = answer !== null || isExpected || isUncertain(tried);
+      const isReserved = answer !== null || isExpected || isPossiblyBilled(outcome);
       options.onAttempt(ledgerEntry(call, tried, isReserved ? reserved : undefined, attempt, clock.now()));
       if (isReserved) reserved = undefined;
       const isRefusal = outcome.kind === "not_sent" || (outcome.kind === "status" && outcome.status === 429);
@@ -121,7 +122,7 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
         const code = decision.action === "stop_job" ? decision.code : "unexpected_status";
         return { kind: "refused", status: outcome.status, error, stop: jobEnd(code, call, tried), mayBeDone };
       }
-      mayBeDone ||= isUncertain(tried);
+      mayBeDone ||= isPossiblyBilled(outcome);
       if (giveUp) throw giveUp;
       log.debug({ endpoint, cause, attempt, action: decision.action }, "call_failed");
       if (decision.action === "renew_key") {
@@ -212,15 +213,6 @@ function ledgerEntry<T>(
   const facts = { endpoint: call.endpoint.name, callId, attempt, startedAtMs, milliseconds };
   const entry = attemptOf({ ...facts, possiblyBilledBefore: [] }, end);
   return reserved ? { ...entry, isOpen: true } : entry;
-}
-
-/** True if the service may have executed an attempt without an answer. */
-function isUncertain({ outcome }: Tried<unknown>): boolean {
-  if (outcome.kind === "lost") return true;
-  return (
-    outcome.kind === "status" &&
-    (outcome.status === 408 || (outcome.status >= 500 && outcome.status !== 501 && outcome.status !== 503))
-  );
 }
 
 function jobEnd(code: string, { endpoint, recordsSent = 0 }: FreeCall<unknown>, tried: Tried<unknown>) {

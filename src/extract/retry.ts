@@ -69,16 +69,10 @@ function backOff(history: CallHistory, retryAfterMs: number | null, maxMs = MAX_
 
 const always = (decision: Decision): Rule => ({ possiblyBilled: false, decide: () => decision });
 
-/** Quota reached. The limiter decides for all calls when to give up; see limits.ts. */
+/** Quota reached, or no connection. The limiter decides for all calls when to give up; see limits.ts. */
 const refused: Rule = {
   possiblyBilled: false,
   decide: (history, retryAfterMs) => backOff(history, retryAfterMs, MAX_SHORT_BACKOFF_MS),
-};
-
-/** No connection. The run decides for all calls when to give up; see limits.ts. */
-const unreachable: Rule = {
-  possiblyBilled: false,
-  decide: (history) => backOff(history, null, MAX_SHORT_BACKOFF_MS),
 };
 
 /** Not billed, and not caused by the records. Limited, so that one batch can't delay the end forever. */
@@ -122,7 +116,7 @@ function ruleOfStatus(status: number): Rule {
 
 const ruleByKind: Readonly<Record<Exclude<CallOutcome["kind"], "status">, Rule>> = {
   answer: always({ action: "accept" }),
-  not_sent: unreachable,
+  not_sent: refused,
   lost: possiblyBilled,
 };
 
