@@ -36,17 +36,7 @@ interface LimiterOptions {
   readonly log?: Log;
 }
 
-/** Decides when each call may start; one for all jobs of a run. */
-export interface Limiter {
-  /** Maximum calls in flight. */
-  readonly concurrency: number;
-  /** Waits for a turn, then calls. Rejects with the signal's reason if aborted before the turn. */
-  run<T>(endpoint: string, call: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Starts the request of a call that has its turn: at once, unless earlier ones of the last second started late. */
-  send<T>(endpoint: string, request: () => Promise<T>): Promise<T>;
-  /** Records the outcome of a call. Returns an error if the run or job should stop. */
-  report(endpoint: string, report: CallReport): LimitReachedError | StopRunError | null;
-}
+export type Limiter = ReturnType<typeof createLimiter>;
 
 /** Share by which intervals are longer, since requests don't all take equally long to reach the service. */
 const MARGIN = 0.01;
@@ -93,7 +83,8 @@ interface Lane {
   readonly rate: Rate;
 }
 
-export function createLimiter(options: LimiterOptions): Limiter {
+/** Makes a limiter, which decides when each call may start; one for all jobs of a run. */
+export function createLimiter(options: LimiterOptions) {
   const { concurrency, clock } = options;
   /** Calls in flight, of all endpoints. */
   const slots = new PQueue({ concurrency });
@@ -119,8 +110,10 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   return {
+    /** Maximum calls in flight. */
     concurrency,
-    async run(endpoint, call, stop) {
+    /** Waits for a turn, then calls. Rejects with the signal's reason if aborted before the turn. */
+    async run<T>(endpoint: string, call: () => Promise<T>, stop: AbortSignal): Promise<T> {
       const { gate, congestion, rate } = laneOf(endpoint);
       const { signal, start } = untilStarted(stop);
       const attempt = async () => {
@@ -139,7 +132,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
       };
       return await gate.add(pass, { signal });
     },
-    send: (endpoint, request) =>
+    /** Starts the request of a call that has its turn: at once, unless earlier ones of the last second started late. */
+    send: <T>(endpoint: string, request: () => Promise<T>): Promise<T> =>
       laneOf(endpoint).rate.starts.add(async () => {
         const ended = health.started();
         try {
@@ -148,7 +142,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
           ended();
         }
       }),
-    report(endpoint, report) {
+    /** Records the outcome of a call. Returns an error if the run or job should stop. */
+    report(endpoint: string, report: CallReport): LimitReachedError | StopRunError | null {
       const { gate, congestion } = laneOf(endpoint);
       const quota = congestion.report(report);
       if (gate.concurrency !== congestion.window) gate.concurrency = congestion.window;
