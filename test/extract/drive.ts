@@ -105,7 +105,9 @@ export async function drive(
   };
   const endpoint = { ...enrichEndpoint, maxRecords: batchSize };
   async function* pages() {
-    for (let at = 0; at < count; at += 7) yield someItems(count).slice(at, at + 7);
+    // Pages of 0, 3, 6 and 9 records in turn.
+    for (let at = 0, size = 0; at < count; at += size, size = (size + 3) % 12)
+      yield someItems(count).slice(at, at + size);
   }
   const queue = openQueue({ endpoint, pages: pages(), concurrency: 2, clock });
   const driven = {

@@ -10,7 +10,6 @@ import {
   sizeAfterAnswer,
 } from "../../src/extract/batches.ts";
 import {
-  batchesOf,
   closeQueue,
   openQueue,
   planBatch,
@@ -35,28 +34,6 @@ function open<T>(pages: readonly (readonly T[])[], maxRecords: number, concurren
 
 const itemsIn = <T>(batch: { readonly entries: readonly { readonly item: T }[] } | null) =>
   batch?.entries.map(({ item }) => item);
-
-describe("pages", () => {
-  it("of any size become batches of equal size, in order, the last one smaller", async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.array(fc.nat(), { maxLength: 20 }), { maxLength: 20 }),
-        fc.integer({ min: 1, max: 9 }),
-        async (pages, size) => {
-          const queue = open(pages, size);
-          const batches: number[][] = [];
-          for await (const batch of batchesOf(queue)) {
-            batches.push(itemsIn(batch) ?? []);
-            returnBatch(queue, []);
-          }
-          expect(batches.flat()).toEqual(pages.flat());
-          expect(batches.slice(0, -1).every((batch) => batch.length === size)).toBe(true);
-          expect(batches.every((batch) => batch.length > 0)).toBe(true);
-        },
-      ),
-    );
-  });
-});
 
 describe("a taken batch", () => {
   it("that a budget refused is next, and from then on alone", async () => {

@@ -49,72 +49,22 @@ describe("a person", () => {
       { numRuns: sized(100, 300) },
     );
   });
-
-  it("shows what readers trip over: decimals, large integers, equal ranks, many scripts, combining marks, emoji", () => {
-    const wanted = [
-      /"purchase_price":[2-9]\d{9}/,
-      /"num_baths":2\.5/,
-      /"(address|email)_rank":1,[^{}]*\},\{"\1_rank":1,/,
-      ...["Han", "Cyrillic", "Arabic", "Hangul"].map((script) => new RegExp(`\\p{Script=${script}}`, "u")),
-      /\u0301/,
-      /O'Brien|O’Sullivan/,
-      /🚀|𠮷/u,
-      /\\n/,
-    ];
-    let missing = wanted;
-    for (let i = 0; missing.length > 0 && i < 8000; i += 1) {
-      const text = personText(i * 121);
-      missing = missing.filter((pattern) => !pattern.test(text));
-    }
-    expect(missing).toEqual([]);
-  });
 });
 
-describe("a family", () => {
-  it("has spouses that point at each other and share a household, on any day", () => {
-    fc.assert(
-      fc.property(anyIndex, anyDay, (index, day) => {
-        const { families } = people;
-        const spouse = families.spouseOf(index);
-        if (spouse === null) return;
-        expect(families.spouseOf(spouse)).toBe(index);
-        expect(families.householdOf(spouse)).toBe(families.householdOf(index));
-        expect(JSON.parse(personText(index, day)).service_spouse_pid).toBe(people.pidOf(spouse, day));
-        expect(JSON.parse(personText(spouse, day)).service_spouse_pid).toBe(people.pidOf(index, day));
-      }),
-    );
-  });
-
-  it("ends at the population's end", () => {
-    for (let count = 1; count < 100; count++) {
-      const few = createPeople(7, count);
-      for (let index = Math.max(0, count - 8); index < count; index++) {
-        const { relatives, service_spouse_pid } = JSON.parse(personText(index, TODAY, few));
-        const pids = relatives.map(
-          (relative: { relative_service_pid: string }) => relative.relative_service_pid,
-        );
-        const found = [...pids, service_spouse_pid ?? few.pidOf(0, TODAY)].map((pid) =>
-          few.findByPid(pid, TODAY),
-        );
-        expect(found.every((other) => other !== null && other < count)).toBe(true);
-      }
+it("a family ends at the population's end", () => {
+  for (let count = 1; count < 100; count++) {
+    const few = createPeople(7, count);
+    for (let index = Math.max(0, count - 8); index < count; index++) {
+      const { relatives, service_spouse_pid } = JSON.parse(personText(index, TODAY, few));
+      const pids = relatives.map(
+        (relative: { relative_service_pid: string }) => relative.relative_service_pid,
+      );
+      const found = [...pids, service_spouse_pid ?? few.pidOf(0, TODAY)].map((pid) =>
+        few.findByPid(pid, TODAY),
+      );
+      expect(found.every((other) => other !== null && other < count)).toBe(true);
     }
-  });
-});
-
-describe("time", () => {
-  it("gives a few people another PID, and the old one still leads to them", () => {
-    const merged = Array.from({ length: 20_000 }, (_, i) => i).filter(
-      (i) => people.pidOf(i, BASE_DAY) !== people.pidOf(i, BASE_DAY + 1500),
-    );
-    expect(merged.length).toBeGreaterThan(50);
-    expect(merged.length).toBeLessThan(200);
-    const [index = 0] = merged;
-    const [oldPid, newPid] = [people.pidOf(index, BASE_DAY), people.pidOf(index, BASE_DAY + 1500)];
-    expect(people.findByPid(oldPid, BASE_DAY + 1500)).toBe(index);
-    expect(people.findByPid(newPid, BASE_DAY + 1500)).toBe(index);
-    expect(people.findByPid(newPid, BASE_DAY)).toBeNull();
-  });
+  }
 });
 
 describe("identifiers", () => {

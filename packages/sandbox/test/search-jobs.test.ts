@@ -122,13 +122,6 @@ describe("the states of a search", () => {
       suggested_search: null,
     });
   });
-
-  it("belong to one organization", async () => {
-    const sandbox = await sandboxWith();
-    const id = await submit(sandbox);
-    const headers = { "x-api-key": "org-other" };
-    expect((await call(sandbox, `${JOBS}/${id}`, undefined, { headers })).status).toBe(404);
-  });
 });
 
 interface Bucket {
