@@ -138,23 +138,18 @@ function isModest(number: string): boolean {
   return MODEST_NUMBER.test(number) && Number.isFinite(Number(number));
 }
 
-/** True if every destination can store a value as JSON. */
-function isStorable(value: unknown, levels: number): boolean {
-  const number = rawNumber(value);
-  if (number !== null) return isModest(number);
-  if (typeof value !== "object" || value === null) return true;
-  return levels > 0 && Object.values(value).every((inner) => isStorable(inner, levels - 1));
-}
-
-function makeStorable(value: unknown, levels: number): unknown {
+/** Returns the value itself if every destination can store it as JSON, otherwise one in its place. */
+function makeStorable(value: unknown, levels = MAX_JSON_DEPTH): unknown {
   const number = rawNumber(value);
   if (number !== null) return isModest(number) ? value : number;
   if (typeof value !== "object" || value === null) return value;
   if (levels === 0) return nestedText(value);
-  if (Array.isArray(value)) return value.map((item) => makeStorable(item, levels - 1));
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [key, makeStorable(inner, levels - 1)]),
-  );
+  const inner: readonly unknown[] = Object.values(value);
+  const made = inner.map((item) => makeStorable(item, levels - 1));
+  if (made.every((item, i) => item === inner[i])) return value;
+  return Array.isArray(value)
+    ? made
+    : Object.fromEntries(Object.keys(value).map((key, i) => [key, made[i]] as const));
 }
 
 /** JSON text of a value below the last level; null if it is nested beyond what `JSON.stringify` takes. */
@@ -167,17 +162,12 @@ function nestedText(value: object): string | null {
   }
 }
 
-/** JSON text of a value; null if some destination can't store it. */
-function storableJson(value: unknown): string | null {
-  return isStorable(value, MAX_JSON_DEPTH) ? JSON.stringify(value) : null;
-}
-
 /**
  * JSON text that every destination accepts. Values nested deeper than {@link MAX_JSON_DEPTH} and numbers out of range become
  * strings of their JSON, so that one unusual value can't fail its whole batch.
  */
 export function jsonText(value: unknown): string {
-  return storableJson(value) ?? JSON.stringify(makeStorable(value, MAX_JSON_DEPTH));
+  return JSON.stringify(makeStorable(value));
 }
 
 /**
@@ -356,7 +346,7 @@ const byType: Record<Exclude<ColumnType, "bytes">, Convert> = {
   date: convertDate,
   timestamptz: (value) => instantText(value) ?? UNEXPECTED,
   timestamp: (value) => instantText(value)?.slice(0, -"+00:00".length) ?? UNEXPECTED,
-  json: (value) => storableJson(value) ?? UNEXPECTED,
+  json: (value) => (makeStorable(value) === value ? JSON.stringify(value) : UNEXPECTED),
   "text[]": convertTexts,
 };
 
