@@ -123,7 +123,7 @@ test("no value keeps a NUL or a lone surrogate, and every one is reported; other
       const cleaned = cleanText(value, "", drift);
       expect(hasBadText(cleaned)).toBe(false);
       expect(drift.entries().length > 0).toBe(hasBadText(value));
-      if (!hasBadText(value)) expect(JSON.stringify(cleaned)).toBe(JSON.stringify(value));
+      expect(hasBadText(value) || JSON.stringify(cleaned) === JSON.stringify(value)).toBe(true);
     }),
     { numRuns: 1000 },
   );
