@@ -33,10 +33,8 @@ describe("match_rate", () => {
     await add(650);
     await runAndConclude(world, { maxRecords: 40 });
     await runAndConclude(world);
-    for (let night = 0; night < 1; night += 1) {
-      await add(650);
-      await runAndConclude(world);
-    }
+    await add(650);
+    await runAndConclude(world);
     expect(webhook.take()).toEqual([]);
 
     await spoil(325);
