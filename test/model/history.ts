@@ -28,6 +28,7 @@ import {
   type Totals,
   write,
 } from "./setting.ts";
+import type { RunOptions } from "./world.ts";
 
 const POINTS: readonly CrashPoint[] = [
   "before_reserve",
@@ -167,24 +168,44 @@ async function changeParameters(h: History): Promise<void> {
   await spendRun(h, { acceptParameters: mayKeep && h.random.chance(0.5) ? "keep" : "resend" }, undefined);
 }
 
-async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | undefined): Promise<void> {
+/** Runs at once, and gives the reference the answers of dead runs that they loaded. */
+async function runAtOnce(h: History, each: readonly RunOptions[]) {
   const before = h.world.service.calls.length;
-  h.log(`day ${h.reference.day}: run ${JSON.stringify({ ...flags, ...death })}`);
-  const run = await h.world.run({ flags, ...(death ? { death } : {}) });
-  h.totals.runs += 1;
-  for (const call of h.world.service.calls.slice(before)) h.days.set(call.serial, h.reference.day);
-  const learned = await learn(h);
-  const leftovers = learned.filter((call) => call.run !== run.runId);
-  h.log(
-    `  ${run.runId}: ${run.report ? run.report.jobs.map((job) => `${job.job} ${job.status}`).join(", ") : "died"}; sent ${[...distinct(callsOf(h, run))].join(" ")}`,
+  h.log(`day ${h.reference.day}: run ${JSON.stringify(each)}`);
+  const runs = await Promise.all(each.map((options) => h.world.run(options)));
+  h.totals.runs += runs.length;
+  const calls = h.world.service.calls.slice(before);
+  for (const call of calls) h.days.set(call.serial, h.reference.day);
+  const rows = await h.world.rows<{ id: string }>(
+    "SELECT api_request_id AS id FROM api_call WHERE api_request_id LIKE 'req-%'",
   );
-  if (leftovers.length > 0) h.log(`  h.loaded ${leftovers.map(({ requestId }) => requestId).join(" ")}`);
-  const late = new Set(
-    leftovers.flatMap(({ kind, contents }) => contents.map((content) => `${kind} ${content}`)),
-  );
+  const fresh = new Set(rows.map(({ id }) => id).filter((id) => !h.loaded.has(id)));
+  for (const id of fresh) h.loaded.add(id);
+  const learned = h.world.service.calls.filter(({ requestId }) => requestId !== null && fresh.has(requestId));
+  const tags = new Set(runs.map(({ tag }) => tag));
+  const leftovers = learned.filter((call) => !tags.has(call.run));
+  for (const run of runs) {
+    const ends = run.report?.jobs.map(({ job, status }) => `${job} ${status}`) ?? ["died"];
+    h.log(`  ${run.tag}: ${ends.join(", ")}; sent ${[...distinct(callsOf(h, run))].join(" ")}`);
+  }
+  if (leftovers.length > 0) h.log(`  loaded ${leftovers.map(({ requestId }) => requestId).join(" ")}`);
   apply(h, leftovers);
+  for (const { report } of runs) if (report === null) await bury(h);
+  return {
+    runs,
+    calls,
+    /** Calls of these runs whose answers are loaded. */
+    loaded: learned.filter((call) => tags.has(call.run)),
+    /** Contents that answers of dead runs were loaded for. */
+    late: new Set(leftovers.flatMap(({ kind, contents }) => contents.map((content) => `${kind} ${content}`))),
+  };
+}
+
+async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | undefined): Promise<void> {
+  const { runs, loaded, late } = await runAtOnce(h, [{ flags, ...(death ? { death } : {}) }]);
+  const [run] = runs;
+  if (!run) return;
   h.totals.sent += distinct(callsOf(h, run)).size;
-  if (run.report === null) await bury(h);
   const recorded = await h.world.rows<{ job: string; status: string; records_remaining: string }>(
     `SELECT job, status, records_remaining FROM sync_run WHERE run_id = '${run.runId}'`,
   );
@@ -268,10 +289,8 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
         fail("a run without limits is complete", { job: job.name, report, warnings: run.warnings });
     }
     if (report) checkReport(h, run, report, job, most);
-    apply(
-      h,
-      learned.filter((call) => call.run === run.runId && call.job === job.name),
-    );
+    const answers = loaded.filter((call) => call.job === job.name);
+    apply(h, answers);
     if (isComplete) {
       for (const content of due.may) {
         const isTried = sent.has(content) || h.reference.uncertain.get(kind)?.has(content) === true;
@@ -280,7 +299,7 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
       }
     } else doubt(h, own);
     // What was sent without an answer is still due.
-    const answered = distinct(learned.filter((call) => call.run === run.runId && call.job === job.name));
+    const answered = distinct(answers);
     h.open.set(
       kind,
       new Set([...(h.open.get(kind) ?? []), ...due.may].filter((content) => !answered.has(content))),
@@ -303,37 +322,18 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
 }
 
 async function spendAtOnce(h: History): Promise<void> {
-  const before = h.world.service.calls.length;
   const count = h.random.pick([2, 2, 3]);
-  const runId = `shards-${before}-${h.totals.runs}`;
+  const runId = `shards-${h.world.service.calls.length}-${h.totals.runs}`;
   const enriching = h.jobs.filter(({ type }) => type === "enrich");
   const each: Partial<RunRequest>[] = h.random.chance(0.6)
     ? Array.from({ length: count }, (_, index) => ({ shard: { index, count }, runId }))
     : enriching.map(({ name }) => ({ jobs: [name] }));
   const dies = h.random.chance(0.3) ? h.random.below(each.length) : null;
   const death = { point: h.random.pick(POINTS), count: 1 + h.random.below(4) };
-  h.log(
-    `day ${h.reference.day}: at once ${JSON.stringify(each)} ${dies === null ? "" : JSON.stringify({ dies, ...death })}`,
+  const { runs, calls, loaded, late } = await runAtOnce(
+    h,
+    each.map((flags, i) => ({ flags, ...(i === dies ? { death } : {}) })),
   );
-  const runs = await Promise.all(
-    each.map((flags, i) => h.world.run({ flags, ...(i === dies ? { death } : {}) })),
-  );
-  h.totals.runs += runs.length;
-  const calls = h.world.service.calls.slice(before);
-  for (const call of calls) h.days.set(call.serial, h.reference.day);
-  const learned = await learn(h);
-  const tags = new Set(runs.map(({ tag }) => tag));
-  const leftovers = learned.filter((call) => !tags.has(call.run));
-  const late = new Set(
-    leftovers.flatMap(({ kind, contents }) => contents.map((content) => `${kind} ${content}`)),
-  );
-  apply(h, leftovers);
-  for (const { report } of runs) if (report === null) await bury(h);
-  for (const { tag, report } of runs)
-    h.log(
-      `  ${tag}: ${report ? report.jobs.map((job) => `${job.job} ${job.status} ${job.records_sent}`).join(", ") : "died"}`,
-    );
-  h.log(`  sent ${calls.map(({ run, job, contents }) => `${run} ${job} ${contents.join(" ")}`).join("; ")}`);
   const looked = h.jobs.map((job) => ({
     job,
     views: h.reference.view(job, rowsOf(h, job)),
@@ -346,10 +346,7 @@ async function spendAtOnce(h: History): Promise<void> {
     const isSure = runs.every(({ report }) => report !== null);
     for (const key of countAbsences(h, job, isSure, null)) missing.add(key);
   }
-  apply(
-    h,
-    learned.filter((call) => tags.has(call.run)),
-  );
+  apply(h, loaded);
   for (const [i, { job, views, fresh }] of looked.entries()) {
     const kind = kindOfJob(job);
     const after = h.reference.view(job, rowsOf(h, job));
@@ -395,15 +392,6 @@ async function spendAtOnce(h: History): Promise<void> {
   forgetErased(h, erased, missing);
   checkBudget(h);
   await checkErased(h);
-}
-
-async function learn(h: History): Promise<readonly Call[]> {
-  const rows = await h.world.rows<{ id: string }>(
-    "SELECT api_request_id AS id FROM api_call WHERE api_request_id LIKE 'req-%'",
-  );
-  const fresh = new Set(rows.map(({ id }) => id).filter((id) => !h.loaded.has(id)));
-  for (const id of fresh) h.loaded.add(id);
-  return h.world.service.calls.filter(({ requestId }) => requestId !== null && fresh.has(requestId));
 }
 
 /** Gives answers to the reference. */
