@@ -6,7 +6,7 @@ import { LimitReachedError, OWN_LIMITS, StopJobError } from "../errors.ts";
 import { callFree, type FreeCall, type FreeReply } from "../extract/free-call.ts";
 import type { Db } from "../load/db/db.ts";
 import { type CounterDelta, recordCalls } from "../load/ledger/ledger.ts";
-import type { CallOwner, RunRef } from "../load/runs/fence.ts";
+import type { CallOwner } from "../load/runs/fence.ts";
 import {
   type Commit,
   commit,
@@ -15,7 +15,7 @@ import {
   type StoredCheckpoint,
 } from "../load/write/commit.ts";
 import type { Upsert } from "../load/write/upsert.ts";
-import type { Cell } from "../schemas/convert.ts";
+import { type Cell, instantAt } from "../schemas/convert.ts";
 import type { Attempt } from "../schemas/ledger.ts";
 import { type RejectCode, rejectCodes } from "../schemas/reject-codes.ts";
 import type { JobCheckpoints, JobPlan, JobType } from "./job-type.ts";
@@ -209,13 +209,13 @@ export interface FeedReject {
   readonly details?: string;
 }
 
-/** Origin of rejects; `at` is the time of the reading, ISO 8601. */
+/** Origin of rejects. */
 interface RejectSource {
-  readonly run: RunRef;
   readonly source: string;
   readonly code: keyof typeof rejectCodes;
-  readonly apiRequestId: string | null;
-  readonly at: string;
+  readonly apiRequestId?: string | null;
+  /** Time of the reading, ISO 8601; now by default. */
+  readonly at?: string;
 }
 
 const columns = [
@@ -240,7 +240,8 @@ function stableUuid(values: readonly (string | null)[]): string {
 
 /** Keeps one open row of `reject` per given record, and resolves other rejects of the same source and code. */
 export function upsertRejects(
-  { run, source, code, apiRequestId, at }: RejectSource,
+  { run, clock }: Pick<FeedContext, "run" | "clock">,
+  { source, code, apiRequestId = null, at = instantAt(clock.now()) }: RejectSource,
   rejects: () => Iterable<FeedReject>,
 ): Upsert {
   const { stage }: RejectCode = rejectCodes[code];

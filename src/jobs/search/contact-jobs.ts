@@ -132,24 +132,17 @@ function rowOf(id: string, cursor: ContactCursor, state: State | null): Upsert {
 const MAX_KEPT_ID = 100;
 
 async function run(context: Context): Promise<void> {
-  const { job, clock, request } = context;
+  const { job, request } = context;
   const { contacts, wrong } = await contactsOf(context, context.db);
   const errors = collectErrors();
   if (queryOf(job) !== null) {
-    const at = new Date(clock.now()).toISOString();
-    const source = {
-      run: context.run,
-      source: job.name,
-      code: "bad_job_id",
-      apiRequestId: null,
-      at,
-    } as const;
     const rejects = wrong.map((id) => ({
       identity: ["bad_job_id", job.name, id],
       sourceKey: id.slice(0, MAX_KEPT_ID),
       message: "The query returned an ID that is not a UUID.",
     }));
-    await context.commit({ upserts: [upsertRejects(source, () => rejects)] });
+    const source = { source: job.name, code: "bad_job_id" } as const;
+    await context.commit({ upserts: [upsertRejects(context, source, () => rejects)] });
   }
   if (wrong.length > 0) {
     const ids = countText(wrong.length, "ID");

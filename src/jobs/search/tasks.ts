@@ -202,7 +202,7 @@ interface Stored<Cursor> extends Pick<Commit, "charge"> {
 
 /** Rejects the items of pages that can't be stored; undefined for none. Keeps the rejects of other pages. */
 export function rejectItems(
-  { job, run, clock }: FeedContext,
+  context: FeedContext,
   { noun, id, list }: Task,
   pages: readonly Pick<ResultPage, "items" | "offset">[],
   isUsable: (item: unknown) => boolean,
@@ -211,14 +211,17 @@ export function rejectItems(
     items.flatMap((item, i) => (isUsable(item) ? [] : [offset + i])),
   );
   if (positions.length === 0) return undefined;
-  const at = new Date(clock.now()).toISOString();
-  const source = { run, source: job.name, code: "unusable_result", apiRequestId: null, at } as const;
+  const { name } = context.job;
   const rejects = positions.map((position) => ({
-    identity: ["unusable_result", job.name, id, String(position)],
+    identity: ["unusable_result", name, id, String(position)],
     sourceKey: null,
     message: `Item ${position} of \`${list}\` of the ${noun} ${id} can't be stored.`,
   }));
-  const { missing: _others, ...upsert } = upsertRejects(source, () => rejects);
+  const { missing: _others, ...upsert } = upsertRejects(
+    context,
+    { source: name, code: "unusable_result" },
+    () => rejects,
+  );
   return { ...upsert, rows: [...upsert.rows] };
 }
 

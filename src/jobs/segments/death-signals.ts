@@ -143,7 +143,7 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
         ...(received.reject > 0 ? {} : { missing }),
       },
       // Resolves earlier rejects that are now complete or absent.
-      upsertRejects({ run: context.run, source: id, code: "missing_id", apiRequestId, at: completedAt }, () =>
+      upsertRejects(context, { source: id, code: "missing_id", apiRequestId, at: completedAt }, () =>
         rejectsOf(answer, context.job.name, id),
       ),
     ],

@@ -103,7 +103,7 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
     drift: drift.entries(),
     upserts: [
       ...rowsAbout(run.runId, reading, synced, { known, isComplete }),
-      ...(isSweep ? [rejectOf(context, id, { rejected, at: seenAt })] : []),
+      ...(isSweep ? [rejectOf(context, id, rejected, seenAt)] : []),
     ],
     counters: { records_rejected: isSweep ? rejected : 0 },
     checkpoints: isSweep ? [{ stream: id, cursor: { swept_at: seenAt, suppressed } }] : [],
@@ -186,15 +186,11 @@ async function sweepAll(context: Context, reading: Reading): Promise<Synced> {
 }
 
 /** Rejects the members without a PID in one row of the segment; resolves it once there are none. */
-function rejectOf(
-  { run, job }: Context,
-  id: string,
-  { rejected, at }: { readonly rejected: number; readonly at: string },
-): Upsert {
-  const source = { run, source: id, code: "unusable_member", apiRequestId: null, at } as const;
+function rejectOf(context: Context, id: string, rejected: number, at: string): Upsert {
   const message = `${countText(rejected, "member")} of the segment ${id} can't be stored: no usable PID.`;
-  const reject = { identity: ["unusable_member", job.name, id], sourceKey: null, message };
-  return upsertRejects(source, () => (rejected === 0 ? [] : [reject]));
+  const reject = { identity: ["unusable_member", context.job.name, id], sourceKey: null, message };
+  const source = { source: id, code: "unusable_member", at } as const;
+  return upsertRejects(context, source, () => (rejected === 0 ? [] : [reject]));
 }
 
 function rowsAbout(

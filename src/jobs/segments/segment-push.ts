@@ -361,12 +361,12 @@ function invalidOf(given: readonly string[], invalid: readonly string[]): readon
   return given.filter((pid) => exact.has(pid) || others.has(plain(pid)));
 }
 
-function rejectMissing({ job, run, clock }: Context, missing: number): Upsert {
-  const at = new Date(clock.now()).toISOString();
-  return upsertRejects({ run, source: job.name, code: "missing_key", apiRequestId: null, at }, function* () {
+function rejectMissing(context: Context, missing: number): Upsert {
+  const { name } = context.job;
+  return upsertRejects(context, { source: name, code: "missing_key" }, function* () {
     const message = "The query returned a row without a service_pid.";
     for (let n = 1; n <= missing; n++) {
-      yield { identity: ["row without a PID", job.name, String(n)], sourceKey: null, message };
+      yield { identity: ["row without a PID", name, String(n)], sourceKey: null, message };
     }
   });
 }
