@@ -1,4 +1,3 @@
-import { FAULTS } from "../../packages/sandbox/src/faults/catalog.ts";
 import { sized } from "../support/test-size.ts";
 import { type Aftermath, FAULT_CASES, type FaultCase, RATES, rulesAt } from "./fault-cases.ts";
 import type { Disturbance } from "./fault-matrix.ts";
@@ -26,19 +25,6 @@ export function alone(fault: FaultCase): readonly NamedDisturbance[] {
 export function allFaults(rate: number): NamedDisturbance {
   const faults = rulesAt(FAULT_CASES, rate);
   return { name: `all faults at ${rate * 100} %`, faults, aftermath: EVERYTHING, mayBillTwice: true };
-}
-
-/** All faults of the sandbox at this rate, and in every answer those that change its values. */
-export function mutated(rate: number): NamedDisturbance {
-  const changing = FAULT_CASES.filter(({ name }) => FAULTS[name]?.stage === "record");
-  const others = FAULT_CASES.filter((one) => !changing.includes(one));
-  return {
-    ...allFaults(rate),
-    name: `all faults at ${rate * 100} %, every answer mutated`,
-    faults: `${rulesAt(changing, 1)},${rulesAt(others, rate)}`,
-    // Most nights end early, by a fault that stops the run.
-    nights: 60,
-  };
 }
 
 const nothing = { aftermath: ["nothing"], mayBillTwice: false } as const;

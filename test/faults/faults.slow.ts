@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { testSeed } from "../support/seeded-random.ts";
 import { partOf, sized } from "../support/test-size.ts";
-import { allFaults, alone, IN_THE_MIDDLE, mutated, type NamedDisturbance } from "./disturbances.ts";
+import { allFaults, alone, IN_THE_MIDDLE, type NamedDisturbance } from "./disturbances.ts";
 import { FAULT_CASES, RATES } from "./fault-cases.ts";
 import { disturb } from "./fault-matrix.ts";
 
@@ -36,10 +36,6 @@ describe(`the tables are those of an undisturbed run, and the run totals are rig
 
   test("after all faults together, at each rate", async () => {
     expect(await defectsOf(sized([0.03], [...RATES]).map(allFaults))).toEqual([]);
-  });
-
-  test("after all faults together, with every answer mutated", async () => {
-    expect(await defectsOf([mutated(0.1)])).toEqual([]);
   });
 
   test.each(IN_THE_MIDDLE)("after $name", async (disturbance) => {

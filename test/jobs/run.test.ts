@@ -13,11 +13,8 @@ import {
 } from "./world.ts";
 
 describe("a night", () => {
-  test("is in sync_run, the ledger, the coverage and the status as reported", async () => {
+  test("is in sync_run and the ledger as reported", async () => {
     const world = await startWorld({ rows: 100, config: configOf(resolveOnly) });
-    expect((await readStatus(await world.services())).jobs).toMatchObject([
-      { job: "resolve_customers", last_run: null, coverage: null, freshness: "never" },
-    ]);
     const job = jobOf(await world.run({ runId: "night-1" }), "resolve_customers");
     const [row = {}] = await world.rows("SELECT * FROM person_data_ops.sync_run");
     const counters = Object.entries(job).filter(([name]) => name in zeroCounters);
@@ -32,32 +29,14 @@ describe("a night", () => {
       error: null,
       records_due: String(job.records_sent + job.records_duplicate),
     });
-    expect(await world.value("SELECT _synced_at >= finished_at FROM person_data_ops.sync_run")).toBe("t");
     const [calls] = await world.rows(`SELECT count(*) AS requests, sum(records_sent) AS records_sent,
       sum(records_matched) AS records_matched FROM person_data_ops.api_call`);
     const { requests, records_sent, records_matched } = row;
     expect(calls).toEqual({ requests, records_sent, records_matched });
-    const [coverage] = await world.rows("SELECT * FROM person_data_ops.input_coverage");
-    expect(coverage).toMatchObject({
-      source: "customers",
-      input_rows: "100",
-      answered: await world.value("SELECT count(*) FROM person_data.resolution"),
-      matched: await world.value("SELECT count(*) FROM person_data.resolution WHERE is_match"),
-      unmatched: await world.value("SELECT count(*) FROM person_data.resolution WHERE NOT is_match"),
-      rejected: await world.value("SELECT count(*) FROM person_data.reject"),
-      due: "0",
+    expect(await readStatus(await world.services())).toMatchObject({
+      service_host: `sandbox:7@${new URL(world.sandbox.url).host}`,
+      jobs: [{ enabled: true, open_rejects: { not_resolvable: job.records_rejected } }],
     });
-    const status = await readStatus(await world.services());
-    expect(status.service_host).toBe(`sandbox:7@${new URL(world.sandbox.url).host}`);
-    expect(status.jobs).toMatchObject([
-      {
-        enabled: true,
-        freshness: "fresh",
-        last_run: { run_id: "night-1", status: "succeeded", records_sent: job.records_sent },
-        coverage: { source: "customers", input_rows: 100, due: 0 },
-        open_rejects: { not_resolvable: job.records_rejected },
-      },
-    ]);
   });
 
   test("closes the run of another job whose process was killed, so that safe_until moves on", async () => {
