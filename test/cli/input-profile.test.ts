@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { parse } from "yaml";
 import { profileFindings, sqlSetting } from "../../src/cli/commands/check-inputs.ts";
 import { readSourceOf } from "../../src/jobs/sources.ts";
-import { samplePostgresInput as samplePostgres } from "../../src/load/inputs/postgres-profile.ts";
+import { checksIn } from "../../src/load/inputs/postgres-profile.ts";
 import { profileOf } from "../../src/load/inputs/profile.ts";
 import { sampleInput } from "../../src/load/inputs/read.ts";
 import { load } from "../config/support.ts";
@@ -258,7 +258,8 @@ test("a count that takes too long is reported, not failed", async () => {
     "CREATE VIEW crm.slow AS SELECT 1 AS id, 'Ann'::text AS name, pg_sleep(0.5)::text AS nap",
   );
   const slow = await inputOf(["table: crm.slow", "key: nap", "fields: { full_name: name }"]);
-  expect(await samplePostgres(context.warehouse.db.pool, slow, 100)).toMatchObject({
+  const { pool, explain } = context.warehouse.db;
+  expect(await checksIn(pool, explain, 100).sampleInput(slow)).toMatchObject({
     keys: null,
     sampledRows: 0,
   });

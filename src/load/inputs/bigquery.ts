@@ -1,9 +1,10 @@
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { openClient } from "../../bigquery/client.ts";
-import { BigQueryFailure, isStopped } from "../../bigquery/failure.ts";
+import { BigQueryFailure, explainFailure, isStopped } from "../../bigquery/failure.ts";
 import { openSession, type Session } from "../../bigquery/session.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../bigquery/sql.ts";
+import { explained } from "../db/failures.ts";
 import { encodeRows } from "../lookups/person-groups.ts";
 import { type InputEngine, openSqlInputs } from "./engine.ts";
 import {
@@ -79,11 +80,13 @@ type RawValues = Readonly<Record<string, string | readonly string[] | number | n
 
 /** Opens a BigQuery project that inputs are read from; connects on first use. */
 export function openBigQueryDatabase(connection: BigQueryConnection): InputDatabase {
-  const { dataset, location, maximumBytesBilled } = connection;
+  const { name, project, dataset, location, maximumBytesBilled } = connection;
   const session = openSession({ client: openClient(connection), dataset, location, maximumBytesBilled });
   const engine = engineOf(session);
+  const place = { project, location, path: `connections.${name}`, datasets: [] };
+  const explain = (error: unknown) => explainFailure(error, place);
   return openSqlInputs(
-    (input, work) => work(engine, input),
+    (input, work) => explained(explain, () => work(engine, input)),
     async () => {},
   );
 }

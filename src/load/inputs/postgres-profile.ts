@@ -33,11 +33,7 @@ import {
 const QUERY_CANCELED = "57014";
 
 /** Counts the keys of an input and reads a sample of its rows; changes nothing. */
-export async function samplePostgresInput(
-  pool: pg.Pool,
-  input: InputSource,
-  limitMs = SAMPLE_LIMIT_MS,
-): Promise<InputSample> {
+async function samplePostgresInput(pool: pg.Pool, input: InputSource, limitMs: number): Promise<InputSample> {
   const settings = [...READING.settings, `SET LOCAL statement_timeout = ${limitMs}`] as const;
   const limited = async <Result>(
     work: (session: PostgresSession) => Promise<Result>,
@@ -130,17 +126,32 @@ export interface Browser extends Pick<InputDatabase, "checkInput" | "sampleInput
 /** Milliseconds for each statement over a whole table: someone waits. */
 const LIMIT_MS = 5_000;
 
+/** Checks of inputs in a database, with its failures explained. */
+export function checksIn(
+  pool: pg.Pool,
+  explain: (error: unknown) => unknown,
+  limitMs = SAMPLE_LIMIT_MS,
+): Pick<InputDatabase, "checkInput" | "describe" | "sampleInput"> {
+  return {
+    checkInput: (input) => explained(explain, () => checkPostgresInput(pool, input)),
+    describe: (input) =>
+      explained(explain, () =>
+        inTransaction(pool, (session) => describeColumns(session, { ...input, where: null }), READING),
+      ),
+    sampleInput: (input) => explained(explain, () => samplePostgresInput(pool, input, limitMs)),
+  };
+}
+
 /** Opens a database to browse; connects on first use. */
 export function openBrowser(target: PostgresTarget, place: NamedDatabase): Browser {
   const pool = openPool(target, 1, { connectMs: 8_000, queryMs: 30_000 });
   const explain = (error: unknown) => explainFailure(error, place);
   return {
+    ...checksIn(pool, explain, LIMIT_MS),
     listTables: (ownSchemas) =>
       explained(explain, () =>
         inTransaction(pool, (session) => session.rows(tablesExcept(ownSchemas)), READING),
       ),
-    checkInput: (input) => explained(explain, () => checkPostgresInput(pool, input)),
-    sampleInput: (input) => explained(explain, () => samplePostgresInput(pool, input, LIMIT_MS)),
     close: () => pool.end(),
   };
 }

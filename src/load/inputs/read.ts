@@ -1,15 +1,15 @@
 import { type RawBuilder, sql } from "kysely";
+import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type pg from "pg";
 import { from as copyFrom, to as copyTo } from "pg-copy-streams";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
-import type { PostgresTarget } from "../db/connect.ts";
 import type { Db } from "../db/db.ts";
-import { explained } from "../db/failures.ts";
+import { explained, explainFailure, explainWriting } from "../db/failures.ts";
 import { quoteIdentifier } from "../db/names.ts";
 import { inTransaction, openPool, type PostgresSession, withRolePath } from "../db/session.ts";
 import { normalizedAddress, partsOf, partsRead, sentColumns } from "./columns.ts";
 import {
+  type InputConnection,
   type InputDatabase,
   type InputRows,
   type Identifiers,
@@ -23,16 +23,8 @@ import {
   type InputQuery,
   rowColumns,
 } from "./input.ts";
-import { samplePostgresInput } from "./postgres-profile.ts";
-import {
-  checkPostgresInput,
-  describeColumns,
-  finderOf,
-  isInvalidText,
-  keyIsUnique,
-  rawSelect,
-  READING,
-} from "./postgres.ts";
+import { checksIn } from "./postgres-profile.ts";
+import { describeColumns, finderOf, isInvalidText, keyIsUnique, rawSelect, READING } from "./postgres.ts";
 import { type KeyColumn, type KeyType, linkColumnName } from "../../schemas/views/link-input.ts";
 
 /** Root or node of a plan whose subplan runs in parallel. */
@@ -176,37 +168,46 @@ async function copyRows(session: PostgresSession, rows: InputRows, table: string
   await pipeline(rows.copyText(), session.client.query(copyFrom(`COPY pg_temp.${table} FROM STDIN`)));
 }
 
-function checksIn(pool: pg.Pool): Pick<InputDatabase, "checkInput" | "describe" | "sampleInput"> {
-  return {
-    checkInput: (input) => checkPostgresInput(pool, input),
-    describe: (input) =>
-      inTransaction(pool, (session) => describeColumns(session, { ...input, where: null }), READING),
-    sampleInput: (input) => samplePostgresInput(pool, input),
-  };
+/** Checks of an input, wherever it is. */
+const checksOf = (db: Db, input: InputSource) => db.foreignOf(input) ?? checksIn(db.pool, db.explain);
+
+/** Wraps a failure of the warehouse that receives rows, so that it isn't attributed to the input's database. */
+class OtherSide extends Error {
+  override readonly name = "OtherSide";
 }
 
-/** Checks of an input, wherever it is. */
-const checksOf = (db: Db, input: InputSource) => db.foreignOf(input) ?? checksIn(db.pool);
-
 /** Opens a Postgres database that inputs are read from; connects on first use. */
-export function openPostgresDatabase(target: PostgresTarget): InputDatabase {
+export function openPostgresDatabase(
+  target: Extract<InputConnection, { readonly type: "postgres" }>,
+): InputDatabase {
   const pool = openPool(target, 2);
+  const place = { name: `Connection ${target.name}`, path: `connections.${target.name}.url` };
+  const explain = (error: unknown) => explainFailure(explainWriting(error), place);
+  const explainOwn = (error: unknown) => (error instanceof OtherSide ? error.cause : explain(error));
+  const reading = <Result>(work: (session: PostgresSession) => Promise<Result>) =>
+    explained(explainOwn, () => inTransaction(pool, work, READING));
   return {
-    ...checksIn(pool),
-    read: (input, reading: InputQuery, work) =>
-      inTransaction(
-        pool,
-        async (session) => {
-          const opened = await openLocalInput(session, input, reading);
-          // COPY has no extended protocol: the rows must be those of one statement.
-          await session.rows(sql.raw(`EXPLAIN ${opened.rawRows}`));
-          const columns = rowColumns(input, opened.parts, reading);
-          const copyText = () => session.client.query(copyTo(`COPY (${opened.rawRows}) TO STDOUT`));
-          return work({ ...opened, columns, copyText });
-        },
-        READING,
-      ),
-    findRows: (input, wanted) => inTransaction(pool, (session) => findRows(session, input, wanted), READING),
+    ...checksIn(pool, explain),
+    read: (input, query, work) =>
+      reading(async (session) => {
+        const opened = await openLocalInput(session, input, query);
+        // COPY has no extended protocol: the rows must be those of one statement.
+        await session.rows(sql.raw(`EXPLAIN ${opened.rawRows}`));
+        const columns = rowColumns(input, opened.parts, query);
+        async function* chunks(): AsyncGenerator<Buffer> {
+          const stream = session.client.query(copyTo(`COPY (${opened.rawRows}) TO STDOUT`));
+          try {
+            for await (const chunk of stream) yield chunk as Buffer; // The driver sends buffers.
+          } catch (error) {
+            throw explain(error);
+          }
+        }
+        const copyText = () => Readable.from(chunks(), { objectMode: false });
+        return work({ ...opened, columns, copyText }).catch((cause: unknown) => {
+          throw new OtherSide("the warehouse", { cause });
+        });
+      }),
+    findRows: (input, wanted) => reading((session) => findRows(session, input, wanted)),
     close: () => pool.end(),
   };
 }
@@ -294,10 +295,10 @@ export async function describeKey(db: Db, input: InputSource): Promise<readonly 
 
 /** Returns problems of an input's table, query, columns or types; reads no rows. */
 export async function checkInput(db: Db, input: InputSource): Promise<readonly Problem[]> {
-  return explained(db.explain, () => checksOf(db, input).checkInput(input));
+  return checksOf(db, input).checkInput(input);
 }
 
 /** Counts keys of an input, and reads a sample of its rows; changes nothing. */
 export async function sampleInput(db: Db, input: InputSource): Promise<InputSample> {
-  return explained(db.explain, () => checksOf(db, input).sampleInput(input));
+  return checksOf(db, input).sampleInput(input);
 }
