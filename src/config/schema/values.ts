@@ -57,10 +57,8 @@ export function postgresUrl(options: { readonly allowEmbedded: boolean }) {
   });
 }
 
-/** Replaces a reference inside an address, to validate the rest. */
+/** Replaces a reference inside an address, to validate the rest; a number, because the reference may be the port. */
 const MASK = "65001";
-
-// a number, because the reference may be the port
 
 const literalPassword: SettingProblem = {
   message: "contains a password, which must not be in this file",
