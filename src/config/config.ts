@@ -17,8 +17,6 @@ export type { InputField, SqlSource, TableSource } from "./schema/inputs.ts";
 /** The whole configuration: validated, linked, with defaults, and with references instead of secrets. */
 export type Config = ReturnType<typeof buildConfig>;
 
-export type ServiceConfig = Config["service"];
-
 export type AlertsConfig = NonNullable<Config["alerts"]>;
 
 export type DestinationConfig = Config["publish"][number];

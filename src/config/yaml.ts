@@ -3,7 +3,7 @@ import type { Problem } from "../errors.ts";
 import { type SettingProblem, type Path, textOf } from "./problems.ts";
 
 /** The configuration as plain values, with their lines. */
-export interface YamlSource {
+interface YamlSource {
   /** Mappings are objects, lists are arrays. Null for an empty file, and for one that can't be read. */
   readonly value: unknown;
   /** 1-based line of the longest existing prefix of a path; 1 if there is none. */

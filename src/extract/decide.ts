@@ -27,7 +27,7 @@ import { answered, type EndedCall, reportOf, type UnderstoodReply, unusableAnswe
 import type { ReadSummary } from "./take-answer.ts";
 
 /** Records that could not be processed and will not be sent again. */
-export interface Rejected<T> {
+interface Rejected<T> {
   readonly items: readonly T[];
   /** `send`: rejected by the service; `answer`: missing in two answers. */
   readonly stage: "send" | "answer";
@@ -39,7 +39,7 @@ export interface Rejected<T> {
 }
 
 /** Records that are sent no more in this run and remain due; the job fails. */
-export interface SetAside<T> {
+interface SetAside<T> {
   readonly items: readonly T[];
   readonly code: string;
   readonly message: string;

@@ -15,7 +15,7 @@ import {
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
 
-export interface ChangeAnswer {
+interface ChangeAnswer {
   /** PIDs unknown to the service. */
   readonly invalid: readonly string[];
   /** Number of people added or removed; null if not reported. */

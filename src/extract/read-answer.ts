@@ -42,12 +42,12 @@ export interface Answer<R> {
 }
 
 /** Invalid body: not JSON, without a list of results, or with far more results than records were sent. */
-export interface Unreadable {
+interface Unreadable {
   readonly kind: "unreadable";
   readonly reason: "no_json" | "no_results" | "body_too_large";
 }
 
-export interface ReadOptions<R> {
+interface ReadOptions<R> {
   readonly read: ReadResult<R>;
   /** Method and path, for drift. */
   readonly endpoint: string;

@@ -97,7 +97,7 @@ export function readingOf({ name, pairing, isMatch }: LookupEndpoint, call: Answ
   return { endpoint: name, keyField, isMatch, receivedAt, maxResults: 10 * call.items.length + 100 };
 }
 
-export function unreadable(call: AnsweredCall<LookupItem>, reason: string): PairedAnswer {
+function unreadable(call: AnsweredCall<LookupItem>, reason: string): PairedAnswer {
   return {
     summary: { kind: "unreadable", reason, isTooLarge: reason === "body_too_large" },
     attempt: unreadAttempt(call),

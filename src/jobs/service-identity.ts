@@ -87,7 +87,7 @@ const TRIAL_HINT = `Set ${OTHER_SCHEMAS}, or remove the trial: person-etl drop -
 const trialText = (known: string) => `contains a trial with invented people (${known})`;
 
 /** True for an address of this machine. It may be a sandbox's: earlier versions recorded one as any service. */
-export function isLoopback(serviceHost: string): boolean {
+function isLoopback(serviceHost: string): boolean {
   return /^(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1?\])(?::\d+)?$/u.test(serviceHost);
 }
 

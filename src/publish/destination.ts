@@ -193,9 +193,6 @@ function foreignKey(table: Table): Pick<PublishedTable, "foreignKey"> {
 
 const publishable: readonly PublishedTable[] = declared.flatMap(published);
 
-/** Names of all tables that can be published. */
-export const publishableNames: readonly string[] = publishable.map(({ name }) => name);
-
 /** Builds the catalog of a destination with every declared view whose tables it has. @param extra columns that the user adds to `person` */
 export function declaredCatalog(only: readonly string[] | null, extra: ExtraColumns = {}): Catalog {
   const catalog = withViews(catalogOf(only), views);

@@ -98,7 +98,7 @@ function rankOfId({ name }: TableColumn, table: Table): number {
 export type Fields = Readonly<Partial<Record<InputField, readonly string[]>>>;
 
 /** A column that isn't mapped. */
-export interface Skipped {
+interface Skipped {
   readonly column: string;
   readonly reason: string;
 }

@@ -109,7 +109,7 @@ const reportable = [
 ] as const;
 
 /** `alerts`: webhook for runs that end badly, and for what changed in the data. */
-export const alerts = settings({
+const alerts = settings({
   webhook: secret(),
   on: listOf(choice(reportable), "a list of statuses and changes", 1).default(["failed", "limited"]),
   job_changes_above: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(100),

@@ -58,7 +58,7 @@ function timesOf(rows: readonly Pick<PastRun, "started_at" | "finished_at">[]) {
 }
 
 /** A past or running run, in `runs show --json`. */
-export interface PastRunReport extends RunReport {
+interface PastRunReport extends RunReport {
   readonly started_at: string;
   /** Null while it is running. */
   readonly finished_at: string | null;

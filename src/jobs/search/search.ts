@@ -131,7 +131,7 @@ export function throwIfOverQuota(
 }
 
 /** Result of a search that is not stored. */
-export interface FoundPeople {
+interface FoundPeople {
   readonly search_id: string;
   readonly total_count: number;
   readonly result_count: number;

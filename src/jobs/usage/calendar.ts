@@ -42,7 +42,7 @@ export function dayAt(zone: Zone, atMs: number): number {
 }
 
 /** First instant of a local day, even if the clock skips midnight. */
-export function startOfDay(zone: Zone, day: number): number {
+function startOfDay(zone: Zone, day: number): number {
   return instantOf(zone, day * DAY_MS);
 }
 

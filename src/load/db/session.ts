@@ -8,7 +8,7 @@ import type { Database } from "../../schemas/registry.ts";
 import { type OpenTransaction, watchConnection } from "./watch-connection.ts";
 
 /** SQL text, or a query of {@link Session.query}, whose rows have the types of its columns. */
-export type Statement<Row> = RawBuilder<Row> | Compilable<Row>;
+type Statement<Row> = RawBuilder<Row> | Compilable<Row>;
 
 /** A connection to any Postgres database inside a transaction. */
 export interface PostgresSession {

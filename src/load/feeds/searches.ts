@@ -5,7 +5,7 @@ import type { Writing } from "../write/upsert.ts";
 import { listMembers } from "./members.ts";
 
 /** Step of a reading of an audience's members: its start, PIDs of its pages, or its end. */
-export type MemberReading =
+type MemberReading =
   | { readonly at: "start" | "end" }
   | { readonly at: "page"; readonly pids: readonly string[] };
 

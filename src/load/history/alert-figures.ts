@@ -7,7 +7,7 @@ import { personDerivations } from "../../schemas/person.ts";
 import { coveredTables, fieldsOf } from "../../schemas/views/people.ts";
 
 /** Run of a lookup job whose answers are measured. */
-export interface MeasuredRun {
+interface MeasuredRun {
   readonly runId: string;
   readonly job: string;
   readonly shard: string;

@@ -148,7 +148,7 @@ export function rowColumns(
 }
 
 /** Expressions for an input's rows in the SQL of its database. */
-export interface RowSql {
+interface RowSql {
   readonly quoteQualified: (parts: readonly string[]) => string;
   /** Canonical text of a key column: equal values give equal text, whatever the type. */
   keyText(column: string): string;

@@ -110,7 +110,7 @@ function readBilled(names: SchemaNames, part: LedgerPart): RawBuilder<unknown> {
 }
 
 /** Records of a job in a run that may have been billed without a response. */
-export interface PossiblyBilled {
+interface PossiblyBilled {
   readonly run_id: string;
   readonly job: string;
   readonly records: number;
@@ -132,7 +132,7 @@ export function billedByJob(days: readonly BilledDay[]): ReadonlyMap<string, num
 }
 
 /** Rest of the plan as the last 402 of an endpoint stated it, and what was billed there since. */
-export interface StatedPlan {
+interface StatedPlan {
   /** Method and path. */
   readonly endpoint: string;
   readonly at: string;

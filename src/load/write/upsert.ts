@@ -37,7 +37,7 @@ export interface Upsert extends StagedRows {
 }
 
 /** Marks stored rows that a reading no longer contains. */
-export interface MissingRows {
+interface MissingRows {
   /** Columns and values of the rows that the reading covers. Missing rows within it are marked. */
   readonly scope: Readonly<Record<string, string>>;
   /** Boolean column set to false; null if {@link since} alone is the mark. Null in rows without a mark. */

@@ -19,7 +19,7 @@ export interface DatasetNames {
   readonly kmsKey: string | null;
 }
 
-export const columnTypes: Readonly<Record<ColumnType, string>> = {
+const columnTypes: Readonly<Record<ColumnType, string>> = {
   text: "STRING",
   integer: "INT64",
   position: "INT64",

@@ -36,7 +36,7 @@ function numberIn(address: string): number | null {
   return name === undefined ? null : Number(name);
 }
 
-export interface CleaningOptions {
+interface CleaningOptions {
   readonly catalog: RestCatalog;
   readonly storageOf: (config: Readonly<Record<string, string>>) => Storage;
   /** Number of the last committed batch: files of unfinished attempts up to it will never be part of a table. */

@@ -96,7 +96,7 @@ export interface ManifestEntry {
   readonly data_file: DataFile;
 }
 
-export interface ManifestFile {
+interface ManifestFile {
   readonly manifest_path: string;
   readonly sequence_number: Long;
   readonly added_snapshot_id: Long;

@@ -68,7 +68,7 @@ export interface LoadedTable {
 }
 
 /** One definition of a view. */
-export interface ViewVersion {
+interface ViewVersion {
   readonly "version-id": number;
   readonly "timestamp-ms": number;
   readonly "schema-id": number;

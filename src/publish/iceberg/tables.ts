@@ -187,7 +187,7 @@ export interface NewFile {
 }
 
 /** Change of a table's files. */
-export interface FileChange {
+interface FileChange {
   readonly table: TableName;
   readonly loaded: LoadedTable;
   readonly before: SnapshotFiles;
