@@ -248,6 +248,12 @@ describe("a DuckDB file", () => {
     expect(await names()).toEqual([SECRET]);
   });
 
+  test("is written again where it was removed", async () => {
+    await rm(context.path);
+    await destination.finish();
+    expect(await names()).toEqual([SECRET]);
+  });
+
   test("of another owner is refused and left unchanged", async () => {
     await destination.close();
     await rm(join(context.folder, "own"), { recursive: true });

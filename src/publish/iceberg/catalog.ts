@@ -45,13 +45,7 @@ export class CatalogError extends Error {
   }
 }
 
-/** Result of a request; null if what it names doesn't exist. */
-const orMissing = (request: Promise<unknown>) =>
-  request.catch((error: unknown) => {
-    if (error instanceof CatalogError && error.status === 404) return null;
-    throw error;
-  });
-
+export const isMissing = (error: unknown) => error instanceof CatalogError && error.status === 404;
 /** True if a requirement doesn't hold: nothing was changed. */
 export const isConflict = (error: unknown) => error instanceof CatalogError && error.status === 409;
 
@@ -172,50 +166,60 @@ export function openCatalog(options: CatalogOptions) {
 
   async function list(kind: "tables" | "views", namespace: string): Promise<readonly string[]> {
     const names: string[] = [];
-    for (let page: string | null = ""; page !== null; ) {
-      const answer = (await orMissing(inWarehouse("GET", `${pathOf(kind, namespace)}${page}`))) as {
-        readonly identifiers: readonly { readonly name: string }[];
-        readonly "next-page-token"?: string | null;
-      } | null; // as the specification defines it
-      names.push(...(answer?.identifiers ?? []).map(({ name }) => name));
-      const next = answer?.["next-page-token"];
-      page = next ? `?pageToken=${encodeURIComponent(next)}` : null;
+    try {
+      for (let page = ""; ; ) {
+        const answer = (await inWarehouse("GET", `${pathOf(kind, namespace)}${page}`)) as {
+          readonly identifiers: readonly { readonly name: string }[];
+          readonly "next-page-token"?: string | null;
+        }; // as the specification defines it
+        names.push(...answer.identifiers.map(({ name }) => name));
+        const next = answer["next-page-token"];
+        if (!next) return names;
+        page = `?pageToken=${encodeURIComponent(next)}`;
+      }
+    } catch (error) {
+      if (isMissing(error)) return names;
+      throw error;
     }
-    return names;
   }
 
   async function load(kind: "tables" | "views", { namespace, name }: TableName): Promise<unknown> {
-    const answer = await orMissing(inWarehouse("GET", pathOf(kind, namespace, name)));
-    if (answer === null || hasMetadata(answer)) return answer;
-    throw new CatalogError(200, "NoMetadata", `no metadata of ${name}`);
+    try {
+      const answer = await inWarehouse("GET", pathOf(kind, namespace, name));
+      if (!hasMetadata(answer)) throw new CatalogError(200, "NoMetadata", `no metadata of ${name}`);
+      return answer;
+    } catch (error) {
+      if (isMissing(error)) return null;
+      throw error;
+    }
   }
 
-  const drop = (kind: "tables" | "views", { namespace, name }: TableName) =>
-    orMissing(inWarehouse("DELETE", pathOf(kind, namespace, name)));
-
-  /** True if the catalog has an endpoint. An older one, which doesn't list them, is sent a request that changes nothing. */
-  async function hasEndpoint(
-    listed: RegExp,
-    ...probe: readonly [method: string, path: string, body?: unknown]
-  ): Promise<boolean> {
-    const { endpoints } = await warehouse();
-    if (endpoints !== null) return endpoints.some((endpoint) => listed.test(endpoint));
+  async function drop(kind: "tables" | "views", { namespace, name }: TableName): Promise<void> {
     try {
-      await inWarehouse(...probe);
-      return true;
+      await inWarehouse("DELETE", pathOf(kind, namespace, name));
     } catch (error) {
-      const status = error instanceof CatalogError ? error.status : null;
-      if (status !== null && UNKNOWN.includes(status)) return false;
-      // Known, and refused for its lack of changes.
-      if (status !== null && [400, 409, 422].includes(status)) return true;
-      throw error;
+      if (!isMissing(error)) throw error;
     }
   }
 
   return {
     /** True if the catalog takes changes of several tables at once. Changes nothing. */
-    hasTransactions: () =>
-      hasEndpoint(/^POST .*\/transactions\/commit$/u, "POST", "transactions/commit", { "table-changes": [] }),
+    async hasTransactions(): Promise<boolean> {
+      const { endpoints } = await warehouse();
+      if (endpoints !== null)
+        return endpoints.some((endpoint) => /^POST .*\/transactions\/commit$/u.test(endpoint));
+      // An older catalog, which doesn't list what it answers.
+      try {
+        await inWarehouse("POST", "transactions/commit", { "table-changes": [] });
+        return true;
+      } catch (error) {
+        if (!(error instanceof CatalogError)) throw error;
+        if (UNKNOWN.includes(error.status)) return false;
+        // Refused for its lack of changes.
+        if ([400, 409, 422].includes(error.status)) return true;
+        throw error;
+      }
+    },
 
     async createNamespace(namespace: string): Promise<void> {
       try {
@@ -250,12 +254,18 @@ export function openCatalog(options: CatalogOptions) {
     dropTable: (table: TableName) => drop("tables", table),
 
     /** True if the catalog has views, of which any may be in this namespace. */
-    hasViews: (namespace: string) =>
-      hasEndpoint(
-        /^POST \/v1\/\{prefix\}\/namespaces\/\{namespace\}\/views$/u,
-        "GET",
-        pathOf("views", namespace),
-      ),
+    async hasViews(namespace: string): Promise<boolean> {
+      const { endpoints } = await warehouse();
+      if (endpoints !== null) return endpoints.includes("POST /v1/{prefix}/namespaces/{namespace}/views");
+      // An older catalog, which doesn't list what it answers.
+      try {
+        await inWarehouse("GET", pathOf("views", namespace));
+        return true;
+      } catch (error) {
+        if (error instanceof CatalogError && UNKNOWN.includes(error.status)) return false;
+        throw error;
+      }
+    },
 
     listViews: (namespace: string) => list("views", namespace),
 
