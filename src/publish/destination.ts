@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { type ExtraColumns, extraColumns } from "../schemas/extra-columns.ts";
 import { text, timestamptz } from "../schemas/field.ts";
 import { tables as declared, tableNamed } from "../schemas/registry.ts";
@@ -11,7 +10,7 @@ import {
   type Table,
 } from "../schemas/table.ts";
 import { views } from "../schemas/views/all-views.ts";
-import type { Dialect, View } from "../schemas/views/view.ts";
+import type { View } from "../schemas/views/view.ts";
 
 export interface PublishedTable {
   readonly name: string;
@@ -33,14 +32,6 @@ export interface Catalog {
   readonly views: readonly View[];
   /** Declared tables that are no longer published but may still exist in the destination. */
   readonly dropped: readonly Pick<PublishedTable, "name" | "schema">[];
-}
-
-/** Hash of everything that a migration creates or drops. */
-export function fingerprintOf({ tables, views, dropped }: Catalog, dialect: Dialect): string {
-  const texts = views.map((view) => [view, view.select(dialect, (name) => name)]);
-  return createHash("sha256")
-    .update(JSON.stringify([tables, texts, dropped]))
-    .digest("hex");
 }
 
 /** One attempt to publish a numbered batch. */
@@ -79,7 +70,7 @@ export interface StagedFiles {
   readonly replaces: TableChange["replaces"];
   /** Index of this call among those for the same table and content in this attempt, from 0. */
   readonly part: number;
-  /** Paths, at least one; the caller removes them after the commit, or after the call if all rows are replaced. */
+  /** Paths, at least one; the caller removes them after the call. */
   readonly files: readonly string[];
   /** Number of lines in all files. */
   readonly lines: number;

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { rename, stat } from "node:fs/promises";
+import { mkdir, readdir, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
@@ -195,40 +195,51 @@ test("a catalog that applies a part of a commit is refused", async () => {
   await expect(publish(change({ p1: "Carl" }), email)).rejects.toThrow(/applied a part of a batch/u);
 });
 
-test("the files of an overtaken attempt are deleted by the next publication, also before and after another one", async () => {
+test("the files of an overtaken attempt are deleted", async () => {
   const { publish, destination, files } = await openIcebergFolder();
   await publish(change({ p1: "Ann" }));
-  const late = batchAfter(await destination.position());
-  const whole = { table: "person", replaces: "all" as const, rows: [person("p1", "Late")] };
-  await stageAll(destination, people, late, [whole]);
-  const left = async () => (await files()).filter((path) => path.includes(`-${late.attempt}`));
-  expect((await left()).length).toBeGreaterThan(0);
-  // Another process commits its batch, and its cleaning comes before the files are written again.
+  const at = await destination.position();
+  const late = batchAfter(at);
+  const changes = await stageAll(destination, people, late, [
+    { table: "person", replaces: "all", rows: [person("p1", "Late")] },
+  ]);
+  const other = (await files()).filter((path) => path.includes(`-${late.attempt}-`));
+  expect(other.length).toBeGreaterThan(0);
+  // Another process commits its batch, and its cleaning comes before the files are written.
   await publish(change({ p1: "Bob" }));
-  await destination.finish();
-  expect(await left()).toEqual([]);
-  const changes = await stageAll(destination, people, late, [whole]);
-  expect((await left()).length).toBeGreaterThan(0);
-  expect(await destination.commit({ ...late, changes, erases: false })).toBe("refused");
-  await destination.finish();
-  expect(await left()).toEqual([]);
+  const again = { ...late, attempt: "late2" };
+  const restaged = await stageAll(destination, people, again, [
+    { table: "person", replaces: "all", rows: [person("p1", "Late")] },
+  ]);
+  expect(await destination.commit({ ...again, changes: restaged, erases: false })).toBe("refused");
+  expect((await files()).filter((path) => path.includes("-late2-"))).toEqual([]);
+  expect(changes).toHaveLength(1);
 });
 
-test("tables are published by one process of a host at a time", async () => {
-  const { target } = await openIcebergFolder();
+test("a process leaves the staged files of another one alone", async () => {
+  const { target, publish } = await openIcebergFolder();
+  await publish(change({ p1: "Ann" }));
   const destination = openIcebergDestination({ ...target, name: "local" });
   onTestFinished(() => destination.close());
+  const staged = join(target.folder, "local.staged", "other");
   const program = fileURLToPath(new URL("hold-duckdb.ts", import.meta.url));
   // A destination in DuckDB, which locks its files under the same name.
   const args = [program, join(target.folder, "held.duckdb"), target.folder];
   const holder = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
   await once(holder.stdout, "data");
-  await destination.migrate(people);
+  await mkdir(staged, { recursive: true });
+  await writeFile(join(staged, "person-keys-0-0"), "x");
   const batch = { ...batchAfter(await destination.position()), changes: [], erases: false };
-  await expect(destination.commit(batch)).rejects.toMatchObject({ code: "locked" });
+  const failures = [
+    await stageAll(destination, people, batch, [change({ p1: "Bob" })]).catch((error: unknown) => error),
+    await destination.commit(batch).catch((error: unknown) => error),
+  ];
+  expect(failures).toMatchObject([{ code: "locked" }, { code: "locked" }]);
+  expect(await readdir(staged)).toEqual(["person-keys-0-0"]);
   holder.stdin.end();
   await once(holder, "exit");
   expect(await destination.commit(batch)).toBe("committed");
+  expect(await readdir(target.folder)).not.toContain("local.staged");
 });
 
 test("reads of the catalog are repeated after failures that pass", async () => {

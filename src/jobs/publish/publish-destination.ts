@@ -221,7 +221,6 @@ async function publishBatch(publication: Publication, claimed: ClaimedBatch | Ke
   crashPoint("publication_staged");
   const outcome = await destination.commit({ ...batch, changes, erases: !isOfKeys || claimed.erases });
   crashPoint("publication_committed");
-  if (isOfKeys) await Promise.all(claimed.files.flatMap(({ files }) => files).map((path) => rm(path)));
   if (outcome === "refused") {
     const isOurs = await db.transaction((s) => isStillClaimed(s, destination.name, claimed));
     if (isOurs) throw refused(destination.name);
@@ -256,6 +255,7 @@ async function stageKeys(
     const table = named.get(file.table.name);
     if (!table) continue;
     await destination.stage(batch, { ...file, table, replaces: replacesOf(file.table), part: 0 });
+    await Promise.all(file.files.map((path) => rm(path)));
     if (file.content === "keys") continue;
     withRows.add(table.name);
     rows += file.lines;

@@ -1,16 +1,16 @@
+import { createHash } from "node:crypto";
 import { constants, copyFile, mkdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { FixConfigurationError, JobLockedError } from "../../errors.ts";
 import { lockFile } from "../../process-state.ts";
-import {
-  type BatchRef,
-  type Catalog,
-  type Destination,
-  fingerprintOf,
-  type Measure,
-  type PublishedTable,
-  type StagedBatch,
-  type StagedFiles,
+import type {
+  BatchRef,
+  Catalog,
+  Destination,
+  Measure,
+  PublishedTable,
+  StagedBatch,
+  StagedFiles,
 } from "../destination.ts";
 import {
   checkFiles,
@@ -18,6 +18,7 @@ import {
   explainDuckDb,
   findFile,
   inUse,
+  keepFile,
   NOT_OURS,
   readIdentity,
   refusedFile,
@@ -49,6 +50,7 @@ const MOST_GROWTH = 1.5;
 export function openDuckDbDestination(target: DuckDbTarget): Destination {
   const { name, path, folder, schemas } = target;
   const own = join(folder, `${name}.duckdb`);
+  const staging = join(folder, `${name}.staged`);
   const temporary = join(folder, `${name}.tmp`);
   /** Attempt under way. */
   let stagedAttempt = "";
@@ -63,9 +65,8 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     lock ??= await lockFile(join(folder, `${name}.lock`));
     if (!lock) throw inUse(name, path);
-    // A killed process leaves what it spilled, and one of an earlier version what it staged.
-    for (const left of [temporary, join(folder, `${name}.staged`)])
-      await rm(left, { recursive: true, force: true });
+    // A killed process leaves what it spilled.
+    await rm(temporary, { recursive: true, force: true });
     const isOld = await exists(own);
     // A log must not be replayed into another file, and a copy may hold people who were erased since.
     if (!isOld) await removeOwn();
@@ -117,14 +118,16 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
 
   async function unstage(session: DuckSession): Promise<void> {
     staged.clear();
+    await rm(staging, { recursive: true, force: true });
     for (const table of await statements.loadedTables(session)) {
       await session.transaction(() => session.run(`DROP TABLE ${table}`));
     }
   }
 
-  /** Runs statements in one transaction. */
-  async function apply(list: readonly string[]): Promise<void> {
+  /** Runs statements in one transaction, with memory for lines of this size. */
+  async function apply(list: readonly string[], lineBytes = 0): Promise<void> {
     const db = await session();
+    await db.makeRoom(lineBytes);
     await db.transaction(async () => {
       for (const statement of list) await db.run(statement);
     });
@@ -147,13 +150,22 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       );
     }
     await db.checkpoint();
+    const lineBytes = Math.max(0, ...files.map(({ longestLineBytes }) => longestLineBytes));
     for (const change of changes) {
       const isWhole = change.replaces === "all";
       const list = isWhole
         ? statements.swapStatements(change, schemas)
         : statements.insertStatements(change, files, schemas);
-      await apply(list);
+      await apply(list, lineBytes);
     }
+  }
+
+  /** Keeps the files of the caller until the commit. */
+  async function keep(key: string, staged: StagedFiles): Promise<statements.StagedTable> {
+    await mkdir(staging, { recursive: true, mode: 0o700 });
+    const kept = staged.files.map((_, index) => join(staging, `${key}-${index}`));
+    await Promise.all(staged.files.map((file, index) => keepFile(file, kept[index] ?? file)));
+    return { ...staged, files: kept };
   }
 
   async function closeOwn(): Promise<void> {
@@ -200,7 +212,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
 
     async migrate(catalog: Catalog) {
       const db = await session();
-      const fingerprint = fingerprintOf(catalog, "duckdb");
+      const fingerprint = createHash("sha256").update(describe(catalog)).digest("hex");
       if ((await statements.readState(db))["catalog"] === fingerprint) return;
       await apply([
         ...statements.catalogStatements(catalog, schemas),
@@ -230,9 +242,12 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       stagedAttempt = attempt;
       const key = `${files.table.name}-${files.content}-${files.part}`;
       if (staged.has(key)) return;
-      // Those of keys are read by the commit.
-      if (files.replaces === "all") await apply(statements.loadStatements(files, schemas));
-      staged.set(key, files);
+      if (files.replaces === "keys") {
+        staged.set(key, await keep(key, files));
+      } else {
+        await apply(statements.loadStatements(files, schemas), files.longestLineBytes);
+        staged.set(key, files);
+      }
     },
 
     async commit(batch: StagedBatch) {
@@ -301,4 +316,13 @@ async function bytesOf(file: string): Promise<number> {
 function positionOf(state: TextRow): { readonly number: number; readonly id: string } | null {
   const { number, id } = state;
   return number && id ? { number: Number(number), id } : null;
+}
+
+/** Text form of a catalog, from which the file's tables, comments and views are created. */
+function describe({ tables, views, dropped }: Catalog): string {
+  return JSON.stringify([
+    tables,
+    dropped,
+    views.map((view) => ({ ...view, text: view.select("duckdb", (name) => name) })),
+  ]);
 }

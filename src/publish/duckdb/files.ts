@@ -4,6 +4,7 @@ import {
   access,
   constants,
   copyFile,
+  link,
   lstat,
   open,
   readdir,
@@ -136,6 +137,12 @@ export async function replaceFile(source: string, target: string): Promise<void>
   await rm(`${target}.wal`, { force: true });
   await rename(source, target);
   await syncFolder(dirname(target));
+}
+
+/** Keeps a file of the caller, who removes it: by a second name, or as a copy where folders are on two disks. */
+export async function keepFile(file: string, kept: string): Promise<void> {
+  await rm(kept, { force: true });
+  await link(file, kept).catch(() => copyFile(file, kept));
 }
 
 /** True if there is a file or folder. */

@@ -30,6 +30,8 @@ function mostMemoryMb(): number {
   return Math.max(MEMORY_MB, Math.floor(Math.min(limit, totalmem()) / 2 / 1024 ** 2));
 }
 
+/** Memory that a row of many megabytes takes, in multiples of its size. */
+const MEMORY_PER_ROW = 16;
 /** Memory that is free but not returned to the system. */
 const MOST_UNRETURNED = "1MB";
 /** Bytes of the log that a transaction may leave without a checkpoint; reading the log takes time and memory at the next opening. */
@@ -104,6 +106,11 @@ export async function openDuckDb(file: string, folder: string) {
   const run = async (statement: string) => {
     await open.connection.run(statement);
   };
+  const raiseMemory = async (megabytes: number) => {
+    if (megabytes <= memoryMb) return;
+    memoryMb = Math.min(megabytes, mostMemoryMb());
+    await run(`SET memory_limit = '${memoryMb}MB'`);
+  };
   const reopen = async () => {
     closeFile(open);
     open = await openFile(file, folder, memoryMb);
@@ -158,6 +165,9 @@ export async function openDuckDb(file: string, folder: string) {
   return {
     run,
     rows,
+    /** Raises the memory to what rows of this size need. */
+    makeRoom: (rowBytes: number) =>
+      raiseMemory(MEMORY_MB + MEMORY_PER_ROW * Math.floor(rowBytes / 1024 ** 2)),
     /** Runs `work` in a transaction that is rolled back if it throws. If DuckDB runs out of memory, opens the file again and repeats `work`. */
     async transaction<Result>(work: () => Promise<Result>): Promise<Result> {
       const result = await withMemory(async () => {

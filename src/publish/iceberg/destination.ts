@@ -1,20 +1,23 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, StopRunError } from "../../errors.ts";
 import { integer, timestamptz, uuid } from "../../schemas/field.ts";
 import { columnsOf } from "../../schemas/table.ts";
-import {
-  type BatchRef,
-  type Catalog,
-  type Destination,
-  fingerprintOf,
-  type Measure,
-  type Position,
-  type PublishedTable,
-  type StagedBatch,
-  type StagedFiles,
-  type TableChange,
+import type { View } from "../../schemas/views/view.ts";
+import type {
+  BatchRef,
+  Catalog,
+  Destination,
+  Measure,
+  Position,
+  PublishedTable,
+  StagedBatch,
+  StagedFiles,
+  TableChange,
 } from "../destination.ts";
+import { keepFile } from "../duckdb/files.ts";
 import type { StagedTable } from "../duckdb/statements.ts";
 import { isConflict } from "./catalog.ts";
 import type { LoadedTable, Snapshot, TableUpdate } from "./specification.ts";
@@ -72,7 +75,7 @@ const CLEAN_AGAIN_MS = 24 * 3_600_000;
 export function openIcebergDestination(target: IcebergTarget): Destination {
   const { name } = target;
   const workspace = openWorkspace(target);
-  const { where, copies, catalog, nameOf, storageOf, session, load, loadAll, filesOf, storageTime } =
+  const { where, staging, copies, catalog, nameOf, storageOf, session, load, loadAll, filesOf, storageTime } =
     workspace;
   const position = nameOf(POSITION);
   let stagedAttempt = "";
@@ -81,10 +84,12 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
   /** Data files that replace whole tables, by table; they are in the table's folder already. */
   const loadedFiles = new Map<string, NewFile[]>();
 
-  /** Forgets the staged files of the attempt. */
-  function unstage(): void {
+  /** Forgets the staged files of the attempt. Call it only while this process has the folder's lock. */
+  async function unstage(): Promise<void> {
     staged.clear();
     loadedFiles.clear();
+    workspace.keepUploads();
+    await rm(staging, { recursive: true, force: true });
   }
 
   /** Prepares the change of one table: writes its new files. Null if nothing changes. */
@@ -106,7 +111,11 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     const change = { table: nameOf(table), loaded, before, prefix };
     if (replaces === "all") {
       const removed = new Set(stored.map((file) => file.file_path));
-      const added = hasRows ? (loadedFiles.get(table.name) ?? []) : [];
+      const parts = [...staged.values()].filter(
+        (part) => part.table.name === table.name && part.content === "rows",
+      );
+      const added = hasRows ? [...(loadedFiles.get(table.name) ?? [])] : [];
+      if (hasRows && parts.length > 0) added.push(...(await addStaged(files, parts)));
       // A snapshot whose manifests are lost is replaced, too.
       const isWhole = currentSnapshot(loaded.metadata) === null || before.manifests.length > 0;
       return removed.size + added.length === 0 && isWhole
@@ -208,14 +217,16 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       }
     },
 
-    async migrate(published: Catalog) {
-      const fingerprint = [...workspace.namespaces, fingerprintOf(published, "spark")].join(" ");
+    async migrate({ tables, views, dropped }: Catalog) {
+      const fingerprint = createHash("sha256")
+        .update(JSON.stringify([workspace.namespaces, tables, views.map(textOfView), dropped]))
+        .digest("hex");
       const at = await catalog.loadTable(position);
       if (at?.metadata.properties?.[CATALOG] === fingerprint) return;
       if (!(await catalog.hasTransactions())) {
         throw workspace.refused("the catalog can't commit several tables at once", "Use another catalog.");
       }
-      await migrateAll(workspace, { ...published, tables: [POSITION, ...published.tables] });
+      await migrateAll(workspace, { tables: [POSITION, ...tables], views, dropped });
       await setProperties(await load(POSITION), { [CATALOG]: fingerprint });
     },
 
@@ -229,7 +240,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
 
     async stage({ number, attempt }: BatchRef, files: StagedFiles) {
       await session();
-      if (stagedAttempt !== attempt) unstage();
+      if (stagedAttempt !== attempt) await unstage();
       stagedAttempt = attempt;
       const key = `${files.table.name}-${files.content}-${files.part}`;
       if (staged.has(key)) return;
@@ -238,22 +249,27 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         const added = await addStaged(rowFiles, [files]);
         const { name: table } = files.table;
         loadedFiles.set(table, [...(loadedFiles.get(table) ?? []), ...added]);
+        staged.set(key, { ...files, content: "keys", files: [] });
+        return;
       }
-      // Those of keys are read by the commit.
-      staged.set(key, files);
+      const kept = files.files.map((_, index) => join(staging, attempt, `${key}-${index}`));
+      await mkdir(join(staging, attempt), { recursive: true, mode: 0o700 });
+      for (const [index, file] of files.files.entries()) await keepFile(file, kept[index] ?? file);
+      staged.set(key, { ...files, files: kept });
     },
 
     async commit(batch: StagedBatch) {
       await session();
-      if (stagedAttempt !== batch.attempt) unstage();
+      if (stagedAttempt !== batch.attempt) await unstage();
+      let isSent = false;
       for (let attempt = 1; ; attempt += 1) {
         // Before all tables: a process that moves it later makes this commit fail.
         const at = await load(POSITION);
         const last = positionOf(at)?.id ?? null;
         if (last !== batch.follows) {
-          unstage();
-          // The next publication looks for what this one wrote into tables' folders.
-          await setProperties(at, { [CLEANED]: "" }).catch(ignoreConflict);
+          // After a request, the batch may have been committed, whatever was answered.
+          if (!isSent) await workspace.removeUploads();
+          await unstage();
           return last === batch.id ? "present" : "refused";
         }
         const prefix = prefixOf(batch.number, `${batch.attempt}${randomBytes(4).toString("hex")}`);
@@ -264,16 +280,17 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         }
         // Last: a catalog that applies only the first ones doesn't have the batch.
         updates.push(await move(at, batch, prefix));
+        isSent = true;
         const failure = await catalog.commit(updates).catch((error: unknown) => error);
         const after = await readPositionAfter(batch, failure === undefined);
         if (after?.id === batch.id) {
           if (failure !== undefined) await refusePartial(updates);
-          unstage();
+          await unstage();
           return "committed";
         }
         if ((after?.number ?? 0) > batch.number) {
           // Another process, which had confirmed this batch, has committed the next one.
-          unstage();
+          await unstage();
           return "refused";
         }
         if (failure === undefined) {
@@ -339,10 +356,8 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
   };
 }
 
-/** A conflict is another commit, after which files are looked for anyway. */
-function ignoreConflict(error: unknown): void {
-  if (!isConflict(error)) throw error;
-}
+/** Text of a view, which changes with its definition. */
+const textOfView = (view: View) => [view, view.select("spark", (name) => name)];
 
 function positionOf(loaded: LoadedTable | null): Position | null {
   const { [NUMBER]: number, [ID]: id } = loaded?.metadata.properties ?? {};

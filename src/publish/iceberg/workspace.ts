@@ -44,20 +44,35 @@ export function openWorkspace(target: IcebergTarget) {
   const namespaces = [...new Set(Object.values(schemas))];
   const catalog = openCatalog(target);
   const scratch = join(folder, `${name}.duckdb`);
+  const staging = join(folder, `${name}.staged`);
   const copies = join(folder, `${name}.tmp`);
   const agent = openStorageAgent();
   let opened: Promise<DuckSession> | null = null;
   let lock: Awaited<ReturnType<typeof lockFile>> = null;
+  /** Files that the attempt wrote into tables' folders, with the storage that they are in. */
+  const uploads = new Map<string, Storage>();
   const nameOf = (table: Pick<PublishedTable, "schema" | "name">): TableName => ({
     namespace: schemas[table.schema],
     name: table.name,
   });
   /** Opens the store of a table, by its configuration in the catalog. */
-  const storageOf = (config: Readonly<Record<string, string>>): Storage => openStorage(target, config, agent);
+  function storageOf(config: Readonly<Record<string, string>>): Storage {
+    const storage = openStorage(target, config, agent);
+    return {
+      ...storage,
+      write: (address, content) => {
+        uploads.set(address, storage);
+        return storage.write(address, content);
+      },
+      upload: (file, address) => {
+        uploads.set(address, storage);
+        return storage.upload(file, address);
+      },
+    };
+  }
 
   async function removeScratch(): Promise<void> {
-    // An earlier version kept staged files.
-    for (const path of [scratch, `${scratch}.wal`, copies, join(folder, `${name}.staged`)])
+    for (const path of [scratch, `${scratch}.wal`, staging, copies])
       await rm(path, { recursive: true, force: true });
   }
 
@@ -76,6 +91,11 @@ export function openWorkspace(target: IcebergTarget) {
       throw error;
     });
     return opened;
+  }
+
+  /** Removes what the attempt wrote into tables' folders, after it can no longer be committed. */
+  async function removeUploads(): Promise<void> {
+    for (const [address, storage] of uploads) await storage.remove(address);
   }
 
   /** Loads a table that this program created; throws if it can't be written. */
@@ -138,7 +158,7 @@ export function openWorkspace(target: IcebergTarget) {
 
   /** Time by the clock of the object store, at most that of this machine: the age of files is measured by both. */
   async function storageTime({ metadata, config }: LoadedTable): Promise<number> {
-    const storage = storageOf(config);
+    const storage = openStorage(target, config, agent);
     const folder = `${folderOf(metadata)}/metadata`;
     const address = `${folder}/${randomBytes(8).toString("hex")}.clock`;
     await storage.write(address, Buffer.alloc(0));
@@ -153,6 +173,8 @@ export function openWorkspace(target: IcebergTarget) {
   return {
     /** Beginning of messages. */
     where,
+    /** Folder of staged files. */
+    staging,
     /** Folder for copies of data files. */
     copies,
     namespaces,
@@ -164,6 +186,9 @@ export function openWorkspace(target: IcebergTarget) {
     loadAll,
     storageTime,
     filesOf,
+    /** Forgets what was written into tables' folders. */
+    keepUploads: () => uploads.clear(),
+    removeUploads,
     refused,
     explain,
 
