@@ -148,28 +148,26 @@ interface CutBody {
 
 /**
  * Cuts a body every `pieceBytes` bytes, before an object that begins like the first result: much faster than a scan. Such an object
- * may be part of a result or of a text; if each piece is valid JSON between brackets, none is. No pieces of a short body, or of another
- * shape.
+ * may be part of a result or of a text; if each piece is valid JSON between brackets, none is. Null for a short body, or another shape.
  */
-export function cutBody(body: Buffer, pieceBytes: number): CutBody {
-  const whole = { head: body, pieces: [], tail: Buffer.alloc(0) };
+export function cutBody(body: Buffer, pieceBytes: number): CutBody | null {
   const s = createScanner();
   const start = scanEnvelope(s, body.toString("latin1", 0, pieceBytes), 0);
   const [begin] = OBJECT_START.exec(body.toString("latin1", start, start + SEARCHED_BYTES)) ?? [];
-  if (!s.isInResults || begin === undefined) return whole;
+  if (!s.isInResults || begin === undefined) return null;
   const pieces: Buffer[] = [];
   let at = start;
   let next = body.indexOf(begin, at + pieceBytes, "latin1");
   while (next >= 0) {
     const [end] = OBJECT_END.exec(body.toString("latin1", Math.max(at, next - SEARCHED_BYTES), next)) ?? [];
     if (end !== undefined) {
-      if (next - at > MAX_PIECE_BYTES) return whole;
+      if (next - at > MAX_PIECE_BYTES) return null;
       pieces.push(body.subarray(at, next - end.length + 1));
       at = next;
     }
     next = body.indexOf(begin, next + (end === undefined ? SKIPPED_BYTES : pieceBytes), "latin1");
   }
-  return { head: body.subarray(0, start), pieces, tail: body.subarray(at) };
+  return pieces.length === 0 ? null : { head: body.subarray(0, start), pieces, tail: body.subarray(at) };
 }
 
 function textOf({ envelope, envelopeBytes }: Scanner, from: number): string {

@@ -15,6 +15,13 @@ export interface ReadContext {
 /** Maps one parsed result to its rows, so that the parsed result can be dropped at once. */
 export type ReadResult<R> = (result: JsonObject, context: ReadContext) => R;
 
+/** Reads the results of an answer. */
+export interface ResultReader<R> {
+  readonly read: ReadResult<R>;
+  /** Discards everything that was read so far: the answer is read again. */
+  discard(): void;
+}
+
 /** Beginning of a result, which pairs it with its record. */
 export interface ResultHead {
   /** Key of its record; null for none. */
@@ -47,8 +54,7 @@ interface Unreadable {
   readonly reason: "no_json" | "no_results" | "body_too_large";
 }
 
-interface ReadOptions<R> {
-  readonly read: ReadResult<R>;
+interface ReadOptions<R> extends ResultReader<R> {
   /** Method and path, for drift. */
   readonly endpoint: string;
   /** Field of a result that identifies its record. */
@@ -74,43 +80,66 @@ interface ParsedPart {
   readonly bytes: number;
 }
 
-/** Not all pieces of a body are results, or its parts take too much memory: it is to be read result by result. */
-export class LargeAnswerError extends Error {
-  override readonly name = "LargeAnswerError";
-}
-
-/** Reads a body piece by piece, a short one result by result. Throws a LargeAnswerError if pieces fail, maybe after reading some. */
 export async function readAnswer<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
-  const { head, pieces, tail } = cutBody(bytes, TURN_BYTES);
-  const isCut = pieces.length > 0;
-  const scanner = createScanner();
   try {
-    const found: ScannedResult[] = [];
-    for (const part of [head, tail]) {
-      for (const result of resultsIn(scanner, part))
-        if (found.push(result) > options.maxResults) throw new TooLargeError();
-    }
-    const { keys, first = null } = endScan(scanner) ?? {};
-    // After pieces, the last results of another list.
-    if (isCut && first !== 0) throw new LargeAnswerError();
-    if (keys === undefined) return { kind: "unreadable", reason: "no_json" };
-    if (first === null) return { kind: "unreadable", reason: "no_results" };
-    return await readParts(partsOf(pieces, found, first), { keys, plainBytes: bytes.length }, options);
+    return (await readPieces(bytes, options)) ?? (await readResults(bytes, options));
   } catch (error) {
     const reason = reasonOf(error);
     if (reason === null) throw error;
-    if (isCut) throw new LargeAnswerError();
     return { kind: "unreadable", reason };
   }
 }
 
-/** Parses pieces, then results one by one; those before the `first` are only checked. */
-function* partsOf(
-  pieces: readonly Buffer[],
-  found: readonly ScannedResult[],
-  first: number,
-): Generator<ParsedPart> {
+/** Reads a body piece by piece: much faster than result by result, with the same outcome. Null if that doesn't work. */
+async function readPieces<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | null> {
+  const cut = cutBody(bytes, TURN_BYTES);
+  if (cut === null) return null;
+  const scanner = createScanner();
+  try {
+    const last = findResults(scanner, [cut.head, cut.tail], options);
+    const { keys, first } = endScan(scanner) ?? {};
+    // The end of another list of results.
+    if (keys === undefined || first !== 0) return null;
+    return await readParts(piecesOf(cut.pieces, last), { keys, plainBytes: bytes.length }, options);
+  } catch (error) {
+    if (reasonOf(error) === null) throw error;
+    options.discard();
+    return null;
+  }
+}
+
+/** Reads a body result by result: what is read of each depends on its own bytes only. */
+async function readResults<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
+  const scanner = createScanner();
+  const found = findResults(scanner, [bytes], options);
+  const { keys, first } = endScan(scanner) ?? {};
+  if (keys === undefined) return { kind: "unreadable", reason: "no_json" };
+  if (first === null || first === undefined) return { kind: "unreadable", reason: "no_results" };
+  return await readParts(partsOf(found, first), { keys, plainBytes: bytes.length }, options);
+}
+
+/** Finds all results of some parts. Throws a TooLargeError for more than may be read. */
+function findResults(
+  scanner: Scanner,
+  parts: readonly Buffer[],
+  { maxResults }: Pick<ReadOptions<unknown>, "maxResults">,
+): readonly ScannedResult[] {
+  const found: ScannedResult[] = [];
+  for (const part of parts) {
+    for (const result of resultsIn(scanner, part)) {
+      if (found.push(result) > maxResults) throw new TooLargeError();
+    }
+  }
+  return found;
+}
+
+function* piecesOf(pieces: readonly Buffer[], last: readonly ScannedResult[]): Generator<ParsedPart> {
   for (const piece of pieces) yield { results: parseElements(piece), bytes: piece.length };
+  yield* partsOf(last, 0);
+}
+
+/** Parses results one by one; those before the `first` are only checked. */
+function* partsOf(found: readonly ScannedResult[], first: number): Generator<ParsedPart> {
   for (const result of found) {
     const parsed = parseResult(result);
     yield { results: result.index < first ? [] : [parsed], bytes: result.bytes.length };

@@ -19,10 +19,9 @@ import {
   type Answer,
   envelopeOf,
   headOf,
-  LargeAnswerError,
   parseResult,
   readAnswer,
-  type ReadResult,
+  type ResultReader,
   reasonOf,
   type ResultHead,
   resultsIn,
@@ -75,15 +74,20 @@ interface TakenAnswer<R> extends PairedAnswer {
 export async function takeAnswer<R>(
   endpoint: LookupEndpoint,
   call: AnsweredCall<LookupItem>,
-  read: ReadResult<R>,
+  reader: ResultReader<R>,
   maxBytes: number = MAX_ANSWER_BYTES,
 ): Promise<TakenAnswer<R>> {
   const { body } = call;
   if (isFilePart(body)) throw new LargeAnswerError();
   const plain = await decompress(body, call.contentEncoding, maxBytes);
-  if (plain.kind === "unreadable" && plain.reason === "body_too_large") throw new LargeAnswerError();
+  if (plain.kind === "unreadable" && plain.reason === "body_too_large") {
+    if (maxBytes >= MAX_ANSWER_BYTES) throw new LargeAnswerError();
+    throw new UnderstatedSizeError("The response is larger than its last bytes say.");
+  }
   const answer =
-    plain.kind === "plain" ? await readAnswer(plain.bytes, { ...readingOf(endpoint, call), read }) : plain;
+    plain.kind === "plain"
+      ? await readAnswer(plain.bytes, { ...readingOf(endpoint, call), ...reader })
+      : plain;
   if (plain.kind === "plain" && plain.bytes !== body) freeBytes(plain.bytes);
   if (answer.kind === "unreadable") return { ...unreadable(call, answer.reason), results: [], drift: [] };
   const paired = pairAnswer(endpoint, call, answer);
@@ -144,6 +148,17 @@ function pairAnswer(
 /** Creates the ledger entry of an answer without results, which may have been billed. */
 export function unreadAttempt(call: AnsweredCall<unknown>): Attempt {
   return attemptOf(call, { recordsSent: call.items.length, responseBytes: call.body.length });
+}
+
+/** The answer or its rows take more memory than was set aside for the size that its last bytes state. */
+export class UnderstatedSizeError extends Error {
+  override readonly name = "UnderstatedSizeError";
+  readonly code = "SIZE_UNDERSTATED";
+}
+
+/** The answer, or its rows, are too large to be in memory as a whole. */
+export class LargeAnswerError extends Error {
+  override readonly name = "LargeAnswerError";
 }
 
 /** Answer of which the results have been seen, but not kept. */

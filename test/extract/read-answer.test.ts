@@ -1,24 +1,24 @@
-import { describe, expect, it, test } from "vitest";
-import { LargeAnswerError, openResults, readAnswer } from "../../src/extract/read-answer.ts";
+import { describe, expect, it, test, vi } from "vitest";
+import { openResults, readAnswer } from "../../src/extract/read-answer.ts";
 import { DriftLog } from "../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";
-import { validateEmailsEndpoint } from "../../src/schemas/validate-emails.ts";
 import * as fc from "../support/fast-check.ts";
-import { takeAnyAnswer } from "../support/take-any-answer.ts";
 import { sized } from "../support/test-size.ts";
 
 const bytes = (text: string) => Buffer.from(text, "utf8");
 
 /** Reads a body and keeps its results unchanged. */
-async function readPlainly(body: Buffer) {
+async function readPlainly(body: Buffer, more: { maxResults?: number; discard?: () => void } = {}) {
   return await readAnswer<JsonObject>(body, {
     endpoint: "POST /v2/enrich",
     keyField: "record_id",
     isMatch: enrichEndpoint.isMatch,
     read: (result) => result,
+    discard() {},
     receivedAt: "2026-11-21T01:00:01.500+00:00",
     maxResults: 2_000_000,
+    ...more,
   });
 }
 
@@ -173,26 +173,6 @@ const longBodies = fc
     return key === "" ? text : `${text.slice(0, -1)}${key}${JSON.stringify(again)}}`;
   });
 
-/** Results of a body for as many addresses, in pieces or else one by one; or why it has none. */
-async function readAnyhow(body: string, count: number) {
-  const { summary, results } = await takeAnyAnswer(
-    validateEmailsEndpoint,
-    {
-      endpoint: "",
-      callId: "",
-      attempt: 1,
-      startedAtMs: 0,
-      milliseconds: 0,
-      possiblyBilledBefore: [],
-      contentEncoding: null,
-      body: bytes(body),
-      items: Array.from({ length: count }, () => ({ recordId: "", json: "" })),
-    },
-    (result) => result,
-  );
-  return summary.kind === "answer" ? results : summary.reason;
-}
-
 test("a long answer has the results that a parser finds, and is no JSON exactly if it finds none", async () => {
   const damage = fc.tuple(
     fc.nat(),
@@ -206,9 +186,10 @@ test("a long answer has the results that a parser finds, and is no JSON exactly 
       const positions = [...whole.matchAll(/"record_id"/gu)].map(({ index }) => index);
       const position = Math.max(0, (positions[at % positions.length] ?? 0) + (at % 80) - 40);
       const text = isDamaged ? whole.slice(0, position) + put + whole.slice(position + cut) : whole;
-      const expected = expectedOf(bytes(text).toString("utf8"));
-      const found = await readAnyhow(text, Array.isArray(expected) ? expected.length : 1);
-      expect(Array.isArray(found) ? found.map(asStored) : found).toEqual(expected);
+      const answer = await readPlainly(bytes(text));
+      expect(
+        answer.kind === "answer" ? answer.results.map((found) => asStored(found?.value)) : answer.reason,
+      ).toEqual(expectedOf(bytes(text).toString("utf8")));
     }),
     { numRuns: sized(120, 300) },
   );
@@ -238,32 +219,39 @@ function expectedOf(text: string): unknown {
 /** Results of more than 48 KB, so that an answer of several is read in pieces. */
 const long = (more: string) => `{"a":"${"x".repeat(50_000)}"${more}}`;
 
-test("an answer is read one by one if a piece is none", async () => {
+test("pieces are discarded if a later one is none, and then all results are read", async () => {
+  const discard = vi.fn<() => void>();
   const trap = `,"b":[{"a":1},${long("")},{"a":2}]`;
   const body = `{"results":[${[long(""), long(trap), long(""), long("")].join(",")}]}`;
-  await expect(readPlainly(bytes(body))).rejects.toThrow(LargeAnswerError);
-  expect(await readAnyhow(body, 4)).toMatchObject([{}, { b: [{}, {}, {}] }, {}, {}]);
+  const answer = await readPlainly(bytes(body), { discard });
+  expect(discard).toHaveBeenCalledTimes(1);
+  expect(answer).toMatchObject({ results: [{}, { value: { b: [{}, {}, {}] } }, {}, {}] });
 });
 
 test.each([
   ["a vertical tab", "\v", "no_json"],
   ["a no-break space", "\u00a0", "no_json"],
-  ["a tab", "\t", 3],
+  ["a tab", "\t", "answer"],
 ])("%s between pieces is what a parser takes it for", async (_, blank, expected) => {
-  const found = await readAnyhow(`{"results":[${[long(""), long(""), long("")].join(`,${blank}`)}]}`, 3);
-  expect(Array.isArray(found) ? found.length : found).toBe(expected);
+  const answer = await readPlainly(
+    bytes(`{"results":[${[long(""), long(""), long("")].join(`,${blank}`)}]}`),
+  );
+  expect(answer.kind === "answer" ? "answer" : answer.reason).toBe(expected);
 });
 
 test.each([",1", ',{"a":"\\u0000"}'])("a result is read alike beside %s", async (neighbor) => {
   const deep = `{"a":${nested(250)}}`;
-  const body = `{"results":[${deep}${neighbor},${long("")},${long("")},${long("")}]}`;
-  expect(JSON.stringify((await readAnyhow(body, 5))[0])).toBe(deep);
+  const [result] = await resultsOf(`{"results":[${deep}${neighbor},${long("")},${long("")},${long("")}]}`);
+  expect(JSON.stringify(result)).toBe(deep);
 });
 
 test("after long results, too, no more results are kept than may be read", async () => {
   const body = `{"results":[${long("")},${long("")}${",1".repeat(3_000_000)}]}`;
   const before = process.memoryUsage().heapUsed;
-  expect(await readAnyhow(body, 1)).toBe("body_too_large");
+  expect(await readPlainly(bytes(body), { maxResults: 100 })).toEqual({
+    kind: "unreadable",
+    reason: "body_too_large",
+  });
   expect(process.memoryUsage().heapUsed - before).toBeLessThan(64 * 1024 * 1024);
 });
 

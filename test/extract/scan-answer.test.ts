@@ -101,8 +101,8 @@ test("of a result above 32 MB only the beginning is kept, and the others are fou
 test.each([0, 2])("a long answer with an indent of %s is cut to pieces that hold its results", (indent) => {
   const results = Array.from({ length: 500 }, (_, i) => ({ record_id: `r${i}`, x: "x".repeat(1000) }));
   const body = Buffer.from(JSON.stringify({ id: 1, results, end: 2 }, null, indent));
-  const { head, pieces, tail } = cutBody(body, 48 * 1024);
-  expect(pieces.length).toBeGreaterThanOrEqual(9);
-  const whole = `${String(head)}${pieces.join(",")},${String(tail)}`;
-  expect(JSON.parse(whole)).toEqual({ id: 1, results, end: 2 });
+  const cut = cutBody(body, 48 * 1024);
+  expect(cut?.pieces.length).toBeGreaterThanOrEqual(9);
+  const whole = cut && `${String(cut.head)}${cut.pieces.join(",")},${String(cut.tail)}`;
+  expect(JSON.parse(whole ?? "null")).toEqual({ id: 1, results, end: 2 });
 });

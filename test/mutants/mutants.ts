@@ -901,8 +901,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "pieces of an earlier list are no results",
     file: "src/extract/read-answer.ts",
-    from: "if (isCut && first !== 0)",
-    to: "if (isCut && first === null)",
+    from: "keys === undefined || first !== 0",
+    to: "keys === undefined || first === null",
     tests: ["test/extract/read-answer.test.ts"],
   },
   {

@@ -1,7 +1,8 @@
 import type { LookupItem } from "../../src/extract/batches.ts";
-import { LargeAnswerError, parseResult, readOne, type ReadResult } from "../../src/extract/read-answer.ts";
+import { parseResult, readOne, type ReadResult } from "../../src/extract/read-answer.ts";
 import {
   type AnsweredCall,
+  LargeAnswerError,
   pairedResults,
   readingOf,
   surveyAnswer,
@@ -17,7 +18,7 @@ export async function takeAnyAnswer<R>(
   read: ReadResult<R>,
 ) {
   try {
-    return await takeAnswer(endpoint, call, read);
+    return await takeAnswer(endpoint, call, { read, discard() {} });
   } catch (error) {
     if (!(error instanceof LargeAnswerError)) throw error;
     return await takeLargeAnswer(endpoint, call, read);

@@ -3,7 +3,7 @@ import { codeOf, StopJobError, StopRunError } from "../../errors.ts";
 import { statedSize } from "../../extract/answer-body.ts";
 import { memoryFor } from "../../extract/batches.ts";
 import { type Lease, type Memory, releaseLease, resizeLease, takeMemory } from "../../extract/memory.ts";
-import { LargeAnswerError } from "../../extract/read-answer.ts";
+import { LargeAnswerError } from "../../extract/take-answer.ts";
 import { countText } from "../../figures.ts";
 import { type Body, isFilePart } from "../../body.ts";
 import type { LookupAnswer, LookupReject } from "../../load/lookups/lookup.ts";

@@ -2,6 +2,7 @@ import { crashPoint } from "../../crash-point.ts";
 import type { HttpResponse } from "../../extract/http-client.ts";
 import {
   type AnsweredCall,
+  LargeAnswerError,
   type PairedAnswer,
   pairedResults,
   readingOf,
@@ -9,9 +10,10 @@ import {
   surveyAnswer,
   type SurveyedAnswer,
   takeAnswer,
+  UnderstatedSizeError,
   unreadAttempt,
 } from "../../extract/take-answer.ts";
-import { LargeAnswerError, parseResult, type ReadContext, readOne } from "../../extract/read-answer.ts";
+import { parseResult, type ReadContext, readOne } from "../../extract/read-answer.ts";
 import type { CallFacts, EndedCall } from "../../extract/send-call.ts";
 import { type Body, freeBytes } from "../../body.ts";
 import { kindOf } from "./lookup-spec.ts";
@@ -105,8 +107,8 @@ function addOutcome(
 }
 
 /**
- * Parses an answer and makes the rows of each record's result. Throws a LargeAnswerError if the answer or its rows are too much for the memory.
- * @param maxBytes memory that was taken for it; undefined if it is alone
+ * Parses an answer and makes the rows of each record's result. Throws a LargeAnswerError if these are too much for the memory.
+ * @param maxBytes memory that was taken for it; throws if the answer takes more. Undefined if it is alone.
  */
 export async function rowsOf(
   header: AnswerHeader,
@@ -116,15 +118,23 @@ export async function rowsOf(
   const { endpoint, makeRows } = rowMakerOf(header);
   const store = createRowStore();
   let rowBytes = 0;
+  const discard = () => {
+    store.free();
+    rowBytes = 0;
+  };
   const read = (result: JsonObject, context: ReadContext) => {
     const rows = makeRows(store, result, context);
     rowBytes += rows.bytes;
-    if (rowBytes > Math.min(MAX_ROW_BYTES, 2 * (maxBytes ?? MAX_ROW_BYTES))) throw new LargeAnswerError();
+    if (rowBytes > MAX_ROW_BYTES)
+      throw new LargeAnswerError("The rows of the response are too large for the memory.");
+    if (rowBytes > 2 * (maxBytes ?? MAX_ROW_BYTES)) {
+      throw new UnderstatedSizeError("The rows of the response are larger than its size suggests.");
+    }
     return rows;
   };
   try {
     const call = answeredCall(header, body);
-    const { results, drift, ...paired } = await takeAnswer(endpoint, call, read, maxBytes);
+    const { results, drift, ...paired } = await takeAnswer(endpoint, call, { read, discard }, maxBytes);
     const part: AnswerPart = { answers: [], rejects: [], drift, isLast: true, store };
     for (const [i, record] of header.records.entries()) {
       const rows = results[i];
