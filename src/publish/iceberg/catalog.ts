@@ -45,7 +45,7 @@ export class CatalogError extends Error {
   }
 }
 
-export const isMissing = (error: unknown) => error instanceof CatalogError && error.status === 404;
+const isMissing = (error: unknown) => error instanceof CatalogError && error.status === 404;
 /** True if a requirement doesn't hold: nothing was changed. */
 export const isConflict = (error: unknown) => error instanceof CatalogError && error.status === 409;
 
