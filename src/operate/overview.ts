@@ -12,7 +12,8 @@ import { retentionRules } from "../schemas/registry.ts";
 type Services = Pick<JobServices, "config" | "db" | "clock" | "log">;
 
 /** Requests within this time share one answer. */
-const LIFE_MS = 2_000;
+const STATUS_LIFE_MS = 10_000;
+const READINESS_LIFE_MS = 2_000;
 /** The warehouse counts as unreachable after this time. */
 const ANSWER_TIMEOUT_MS = 5_000;
 /** Interval between checks of freshness and budgets. */
@@ -20,6 +21,7 @@ const WATCH_EVERY_MS = 5 * 60_000;
 
 /** Creates the overview of a scheduler's current services: status, readiness and alerts. */
 export function createOverview(services: () => Services, stopping: AbortSignal) {
+  let forgottenAtMs = 0;
   let watchedAtMs = Number.NEGATIVE_INFINITY;
   const statusNow = async () => {
     try {
@@ -29,7 +31,8 @@ export function createOverview(services: () => Services, stopping: AbortSignal) 
       return null;
     }
   };
-  const answers = cached(LIFE_MS, async () => {
+  const status = cached(STATUS_LIFE_MS, statusNow);
+  const answers = cached(READINESS_LIFE_MS, async () => {
     try {
       return await withTimeout(isMigrated(services().db));
     } catch {
@@ -37,9 +40,9 @@ export function createOverview(services: () => Services, stopping: AbortSignal) 
     }
   });
   return {
+    /** Reads the status of all jobs, up to ten seconds old; null if the warehouse doesn't answer. */
+    status: () => status(forgottenAtMs),
     statusNow,
-    /** Reads the status of all jobs, up to two seconds old; null if the warehouse doesn't answer. */
-    status: cached(LIFE_MS, statusNow),
     /** Readiness, and the codes of all reasons against it. */
     async readiness() {
       const reasons = [
@@ -47,6 +50,10 @@ export function createOverview(services: () => Services, stopping: AbortSignal) 
         ...((await answers()) ? [] : ["warehouse_unreachable"]),
       ];
       return { ready: reasons.length === 0, reasons };
+    },
+    /** Drops the cached status. */
+    forget() {
+      forgottenAtMs = performance.now();
     },
     /** Sends alerts about freshness and budgets, at intervals. */
     async watch(current: Services) {
@@ -68,12 +75,17 @@ async function withTimeout<Answer>(asked: Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** Caches answers for a while; concurrent callers share one. */
-export function cached<Answer>(lifeMs: number, ask: () => Promise<Answer>): () => Promise<Answer> {
+/** Caches answers for a while; concurrent callers share one. Answers from before `notBeforeMs` count as old. */
+export function cached<Answer>(
+  lifeMs: number,
+  ask: () => Promise<Answer>,
+): (notBeforeMs?: number) => Promise<Answer> {
   let last: { readonly atMs: number; readonly answer: Promise<Answer> } | null = null;
-  return () => {
+  return (notBeforeMs = Number.NEGATIVE_INFINITY) => {
     const nowMs = performance.now();
-    if (last === null || nowMs - last.atMs > lifeMs) last = { atMs: nowMs, answer: ask() };
+    if (last === null || nowMs - last.atMs > lifeMs || last.atMs < notBeforeMs) {
+      last = { atMs: nowMs, answer: ask() };
+    }
     return last.answer;
   };
 }

@@ -1,3 +1,4 @@
+import { createTask, setLogger } from "node-cron";
 import { describeForLog, StopRunError } from "../errors.ts";
 import { runJobs } from "../jobs/run.ts";
 import type { RunReport } from "../jobs/job.ts";
@@ -20,8 +21,8 @@ interface SchedulerOptions {
   /** Current services; they change after a reload. */
   readonly services: () => JobServices;
   readonly by: SchedulerProcess;
-  /** Resolves when schedules should be checked, and on abort. */
-  readonly nextWake: () => Promise<void>;
+  /** Resolves when schedules should be checked; rejects on abort. */
+  readonly nextWake: (signal: AbortSignal) => Promise<void>;
   /** Called at the start of each round, while nothing runs; may replace the services. */
   readonly beforeRound?: () => Promise<void>;
   readonly newRunId: () => string;
@@ -113,7 +114,11 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
     } catch (error) {
       services().log.warn(describeForLog(error), "look_failed");
     }
-    await options.nextWake();
+    try {
+      await options.nextWake(signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
   }
 }
 
@@ -227,21 +232,39 @@ interface DueSlot extends Slot {
   readonly job: ScheduledJob;
 }
 
-const MINUTE_MS = 60_000;
-
-/** Creates an alarm, which wakes a scheduler at each full minute, when it rings, and on abort. */
-export function createAlarm(signal: AbortSignal) {
+/**
+ * Starts an alarm, which wakes a scheduler every minute and on `ring`. node-cron only wakes the scheduler every UTC minute, so that clock changes can't confuse it:
+ * `src/schedule` computes the slots.
+ */
+export async function startAlarm() {
+  // Its warnings go to the console; a late minute is harmless.
+  setLogger({ info() {}, warn() {}, error() {}, debug() {} });
+  let hasRung = false;
   let rung = Promise.withResolvers<void>();
-  const ring = () => rung.resolve();
-  signal.addEventListener("abort", ring);
+  const ring = () => {
+    hasRung = true;
+    rung.resolve();
+  };
+  const task = createTask("* * * * *", ring, { timezone: "UTC", suppressMissedWarning: true });
+  await task.start();
   return {
+    /** Resolves at the next wake-up, or at once if one came since the last wait. Rejects with the signal's reason. */
+    async next(signal: AbortSignal): Promise<void> {
+      signal.throwIfAborted();
+      const stopped = Promise.withResolvers<never>();
+      const stop = () => stopped.reject(signal.reason);
+      signal.addEventListener("abort", stop, { once: true });
+      try {
+        if (!hasRung) await Promise.race([rung.promise, stopped.promise]);
+      } finally {
+        signal.removeEventListener("abort", stop);
+        hasRung = false;
+        rung = Promise.withResolvers();
+      }
+    },
     ring,
-    /** Resolves at the next wake-up, or at once if the alarm has rung since the last one. */
-    async next(): Promise<void> {
-      const minute = setTimeout(ring, MINUTE_MS - (Date.now() % MINUTE_MS));
-      await rung.promise;
-      clearTimeout(minute);
-      rung = Promise.withResolvers();
+    async close() {
+      await task.destroy();
     },
   };
 }

@@ -18,7 +18,7 @@ import { createMetrics, type Metrics } from "../../operate/metrics.ts";
 import { alertRunFailure, concludeRun, createOverview } from "../../operate/overview.ts";
 import { createLivePage } from "../../operate/page/render-page.ts";
 import { servePages } from "../../operate/pages.ts";
-import { createAlarm, runScheduler } from "../../operate/scheduler.ts";
+import { runScheduler, startAlarm } from "../../operate/scheduler.ts";
 
 export async function schedule(context: Context) {
   const { log, scope, stop } = context;
@@ -40,7 +40,8 @@ export async function schedule(context: Context) {
     http,
   );
   scope.defer("pages", () => pages.close());
-  const alarm = createAlarm(signal);
+  const alarm = await startAlarm();
+  scope.defer("alarm", () => alarm.close());
 
   let isReloadWanted = false;
   const onHangup = () => {
@@ -64,7 +65,7 @@ export async function schedule(context: Context) {
   await runScheduler({
     services: () => present.services(),
     by: { owner: randomUUID(), host: hostname(), pid: process.pid },
-    nextWake: () => alarm.next(),
+    nextWake: (stopping) => alarm.next(stopping),
     async beforeRound() {
       if (!isReloadWanted) return;
       isReloadWanted = false;
@@ -73,6 +74,7 @@ export async function schedule(context: Context) {
     newRunId,
     async afterRun(services, report) {
       metrics.observeRun(report);
+      overview.forget();
       await concludeRun(services, report, { isWhole: true });
       const publications = await present.publisher.publish();
       // Erasures are pending until all destinations are published.
