@@ -53,17 +53,25 @@ describe("an age of data", () => {
     expect(job).toMatchObject({ refreshAfterMs: days * 86_400_000 });
   });
 
-  it.each(["1m", "48h", "30 minutes", "3M", "2years"])("written %s is refused", async (age) => {
-    const [problem = ""] = await problemsOf(aged(age));
-    const units = "a whole number and a unit: d, w, mo or y (30d, 6w, 3mo, 1y)";
-    expect(problem.split("refresh_after: ")[1]).toBe(
-      `must be an age such as 30d (found "${age}") (${units})`,
-    );
+  it.each([
+    ["1m", 'must be at least a day, and 1m would be 1 minute (found "1m") (for 1 month write 1mo)'],
+    ["48h", 'is in hours (found "48h") (write 2d)'],
+    ["36h", 'is in hours (found "36h") (a whole number and a unit: d, w, mo or y (30d, 6w, 3mo, 1y))'],
+    ["43200m", 'is in minutes (found "43200m") (write 30d)'],
+    ["30 minutes", 'must be at least a day (found "30 minutes") (write 1d or more)'],
+    ["12h", 'must be at least a day, and 12h would be 12 hours (found "12h") (write 1d or more)'],
+    ["3M", 'must be an age such as 30d (found "3M") (write 3mo)'],
+    ["2years", 'must be an age such as 30d (found "2years") (write 2y)'],
+  ])("written %s is refused with its likely meaning", async (age, problem) => {
+    expect((await problemsOf(aged(age))).map((text) => text.split("refresh_after: ")[1])).toEqual([problem]);
   });
 
   it("below the least of its setting is refused", async () => {
     expect(await problemsOf(`${fine}retention: { operations: 3w }\n`)).toEqual([
       expect.stringContaining("retention.operations: must be an age of at least 30d"),
+    ]);
+    expect(await problemsOf(`${fine}retention: { operations: 24h }\n`)).toEqual([
+      '15 retention.operations: must be an age of at least 30d (found "24h") (a whole number and a unit: d, w, mo or y (30d, 6w, 3mo, 1y))',
     ]);
   });
 });
