@@ -14,13 +14,12 @@ import { holdJob } from "./hold-job.ts";
 import { retryWhileDown } from "./retry-while-down.ts";
 import type { Cost } from "./price.ts";
 import { type JobServices, type RunRequest, type Shard, shardText } from "./services.ts";
-import { countAttempts, type CounterDelta, sumOf } from "../load/ledger/ledger.ts";
+import { countAttempts, type CounterDelta, recordAttempts, sumOf } from "../load/ledger/ledger.ts";
 import type { PeopleChanged } from "../load/lookups/person-history.ts";
 import type { Coverage } from "../load/lookups/selection.ts";
 import type { RunRef } from "../load/runs/fence.ts";
 import { beginRun, endRun, isSuccess, type RunEnd } from "../load/runs/runs.ts";
 import { lastRuns, type PastRun } from "../load/runs/status.ts";
-import { commit } from "../load/write/commit.ts";
 import type { Attempt } from "../schemas/ledger.ts";
 import { type RunCounter, runCounters } from "../schemas/ops.ts";
 
@@ -260,7 +259,7 @@ async function runHeld<J extends JobConfig>(
   const { status, limitedBy, error } = end;
   try {
     const { ledger, counters } = totals.take();
-    if (ledger.length > 0) await commit(db, run, { calls: ledger, counters });
+    if (ledger.length > 0) await recordAttempts(db, run, ledger, counters);
     const runEnd = {
       status,
       limitedBy,

@@ -5,7 +5,7 @@ import type { Drift } from "../../src/schemas/convert.ts";
 import { schemaOf } from "../../src/schemas/registry.ts";
 import { useContext } from "./postgres-context.ts";
 import { columnOf, ROW_VERSION, schemaNames, valueOf } from "./suite/context.ts";
-import { commitOf, rejectOf, type Reply, runNight, runOf } from "./suite/nights.ts";
+import { callOf, commitOf, rejectOf, type Reply, runNight, runOf } from "./suite/nights.ts";
 import { enrichSpec, makePeople, resolveSpec, validateSpec } from "./suite/people.ts";
 import { commitPersons, looseRecord, partialPerson, readRows, wholePerson } from "./suite/person-updates.ts";
 
@@ -74,6 +74,16 @@ describe("a commit", () => {
     expect(again).toMatchObject({ rowsWritten: 0, notLoadable: [] });
     expect([await contents(), await totals()]).toEqual(before);
     expect(await valueOf(context, "SELECT count(*) FROM person_data_state.lookup_answer")).toBe("3");
+  });
+
+  test("an attempt that is recorded again, as its reply was lost, counts once", async () => {
+    await context.warehouse.beginRun(run);
+    const failed = callOf({ httpStatus: 503, recordsMatched: null });
+    for (let tries = 0; tries < 2; tries++) {
+      await context.warehouse.recordAttempts(run, [failed], { requests: 1, retries: 1 });
+    }
+    const totals = await context.sql("SELECT requests, retries FROM person_data_ops.sync_run");
+    expect(totals).toEqual([{ requests: "1", retries: "1" }]);
   });
 
   test("survives a crash of the server, whatever the role's default for commits", async () => {

@@ -96,6 +96,7 @@ const works: Readonly<Record<string, (warehouse: Warehouse, run: RunRef) => Prom
   selectLookup: (warehouse, run) => warehouse.selectLookup(spec, run),
   recordFound: (warehouse, run) => warehouse.recordFound(run, { records_due: 7 }),
   reserveCall: (warehouse, run) => warehouse.reserveCall(run, reservationOf(1)),
+  recordAttempts: (warehouse, run) => warehouse.recordAttempts(run, [callOf()], { requests: 1 }),
   commitLookup: (warehouse, run) =>
     warehouse.commitLookup(
       commitOf(warehouse, spec, run, [

@@ -131,7 +131,7 @@ describe("a reservation", () => {
       await context.warehouse.reserveCall(run, call);
       const entry = callOf({ callId: call.callId, recordsSent: 10, ...outcome });
       // Settled twice, as after a COMMIT with a lost reply.
-      for (let i = 0; i < 2; i++) await context.warehouse.commitFeed({ run, calls: [entry] });
+      for (let i = 0; i < 2; i++) await context.warehouse.recordAttempts(run, [entry], {});
       expect(await usedOf()).toEqual(allUsed(used));
       const ledger = `SELECT records_in_doubt - records_possibly_billed_twice AS in_doubt, records_reserved, settled_at IS NOT NULL AS is_settled
       FROM person_data_ops.api_call`;
@@ -150,7 +150,7 @@ describe("a reservation", () => {
       WHERE period <> 'run'`);
     await reserve(4, {});
     const refusal = callOf({ callId: call.callId, httpStatus: 503, recordsMatched: null });
-    await context.warehouse.commitFeed({ run, calls: [refusal] });
+    await context.warehouse.recordAttempts(run, [refusal], {});
     const old =
       "SELECT sum(records_reserved) FROM person_data_state.budget_use WHERE period_key LIKE '2025%'";
     expect(await valueOf(context, old)).toBe("0");
@@ -195,7 +195,7 @@ describe("a budget in money", () => {
       const call = reservationOf(records, limits("10"), { price });
       const { granted } = await context.warehouse.reserveCall(run, call);
       const entry = callOf({ callId: call.callId, recordsSent: granted, ...outcome });
-      await context.warehouse.commitFeed({ run, calls: [entry] });
+      await context.warehouse.recordAttempts(run, [entry], {});
       return granted;
     };
     expect(await settle(12, { recordsMatched: 3 })).toBe(12);
@@ -242,7 +242,7 @@ test("under any interleaving a budget counts what was granted and not released, 
         if (happening.outcome === "refused") released += granted;
         const entry = callOf({ callId, recordsSent: granted, ...outcomes[happening.outcome] });
         // Settled by any process, as a later one does with an answer from disk.
-        await machine?.commitFeed({ run, calls: [entry] });
+        await machine?.recordAttempts(run, [entry], {});
       });
       await Promise.all(work);
       const left = perDay - used;

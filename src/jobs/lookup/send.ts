@@ -31,7 +31,7 @@ import { keyRejected } from "../../extract/retry.ts";
 import { commitLookup } from "../../load/lookups/commit.ts";
 import type { LookupRecord, LookupSpec } from "../../load/lookups/lookup.ts";
 import type { LookupSelection } from "../../load/lookups/selection.ts";
-import { readCutAt } from "../../load/ledger/ledger.ts";
+import { countAttempts, readCutAt, recordAttempts } from "../../load/ledger/ledger.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
 import type { ErrorBody } from "../../schemas/error-body.ts";
 import { explainSpoolFailure } from "../../spool/spool.ts";
@@ -341,11 +341,13 @@ async function recordOutcome(
 ): Promise<void> {
   const { db, run, spec, selection } = s;
   const ledger = attempt ? [attempt] : [];
-  const rejects = rejected.flatMap(({ items, ...why }) => items.map((record) => ({ record, ...why })));
-  if (ledger.length + rejects.length > 0) {
+  if (rejected.length > 0) {
+    const rejects = rejected.flatMap(({ items, ...why }) => items.map((record) => ({ record, ...why })));
     const commit = { run, spec, ledger, answers: [], rejects, drift: [] };
     await commitLookup(db, commit);
     advance(s, commit);
+  } else if (attempt) {
+    await recordAttempts(db, run, ledger, countAttempts(ledger));
   }
   const sent = [...sentWithoutResult, ...setAside.flatMap(({ items }) => items)];
   if (sent.length > 0) {

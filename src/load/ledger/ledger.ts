@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { nextCallNumber } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import { releaseReservations } from "./reserve.ts";
 import type { CallOwner, RunRef } from "../runs/fence.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
 import type { Drift } from "../../schemas/convert.ts";
@@ -23,6 +24,22 @@ export function countAttempts(ledger: readonly Attempt[]): CounterDelta {
     retries: ledger.filter(({ attempt }) => attempt > 1).length,
     possibly_billed_twice: ledger.reduce((sum, entry) => sum + entry.possiblyBilledTwice, 0),
   };
+}
+
+/** Records the outcome of attempts without rows. Counters without an attempt are added at most once. */
+export async function recordAttempts(
+  db: Db,
+  run: RunRef,
+  entries: readonly Attempt[],
+  counters: CounterDelta,
+): Promise<void> {
+  await db.transaction(run, async (session) => {
+    const recorded = await recordOutcomes(session, run, entries);
+    // Already recorded: the reply to that COMMIT was lost.
+    if (entries.length > 0 && recorded.size === 0) return;
+    await releaseReservations(session, run, entries);
+    await addCounters(session, run, counters);
+  });
 }
 
 /** Records free calls made outside of job runs. */
