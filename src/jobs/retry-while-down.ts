@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
-import { InterruptedError, LockLostError, StopRunError } from "../errors.ts";
-import type { Db } from "../load/db/db.ts";
+import { InterruptedError, LockLostError } from "../errors.ts";
+import { type Db, WAREHOUSE_PATH } from "../load/db/db.ts";
+import { DatabaseUnreachableError } from "../load/db/failures.ts";
 
 interface RetryOptions {
   readonly clock: Clock;
@@ -13,7 +14,8 @@ const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 10_000;
 
 /**
- * The database of one job, which waits out outages: its transactions are repeated while it is unreachable. They reject with the original
+ * The warehouse of one job, which waits out outages: all its transactions but `preview` and `lockTransaction` are repeated while it is
+ * unreachable. They reject with the original
  * error if the outage lasts too long, and with an InterruptedError or a LockLostError if the job must stop.
  */
 export function retryWhileDown(db: Db, { clock, signal, retryForMs }: RetryOptions): Db {
@@ -49,7 +51,8 @@ export function retryWhileDown(db: Db, { clock, signal, retryForMs }: RetryOptio
         noteSuccess();
         return result;
       } catch (error) {
-        if (!(error instanceof StopRunError) || error.code !== "database_unreachable") throw error;
+        // Work may also fail as an input's database is down, of which nobody would be informed meanwhile.
+        if (!(error instanceof DatabaseUnreachableError) || error.path !== WAREHOUSE_PATH) throw error;
         // Other work may keep succeeding, but work that always fails must end too.
         firstFailureMs = Math.min(firstFailureMs, noteFailure());
         const leftMs = firstFailureMs + retryForMs - clock.now();

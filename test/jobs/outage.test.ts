@@ -1,12 +1,17 @@
 import { describe, expect, test, vi } from "vitest";
 import type { Clock } from "../../src/clock.ts";
-import { InterruptedError, StopRunError } from "../../src/errors.ts";
+import { InterruptedError } from "../../src/errors.ts";
 import { createOutageReport, observe } from "../../src/outage-report.ts";
 import { retryWhileDown } from "../../src/jobs/retry-while-down.ts";
 import type { Db } from "../../src/load/db/db.ts";
+import { explainFailure } from "../../src/load/db/failures.ts";
 import { configOf, enrichOnly, jobOf, repeats, startWorld } from "./world.ts";
 
-const gone = new StopRunError("database_unreachable", "The warehouse can't be used.");
+/** Error of a database that refuses connections. */
+const downOf = (path: string) =>
+  explainFailure(Object.assign(new Error("refused"), { code: "ECONNREFUSED" }), { name: path, path }) as Error;
+
+const gone = downOf("warehouse.url");
 
 /** A clock that skips every wait and records it. */
 function jumpingClock() {
@@ -94,8 +99,9 @@ describe("work at a warehouse that can't be reached", () => {
   test("stops for a signal, before and during the wait; any other failure is reported immediately", async () => {
     const stop = new AbortController();
     const { work, clock, events } = outageOf(300_000, jumpingClock(), stop.signal);
-    const full = new StopRunError("disk_full", "The disk is full.");
-    await expect(work(failing(1, full))).rejects.toBe(full);
+    // Not an outage of the warehouse, of which one would be informed meanwhile.
+    for (const other of [new Error("no room"), downOf("connections.crm.url")])
+      await expect(work(failing(1, other))).rejects.toBe(other);
     expect([clock.waits, events]).toEqual([[], []]);
     const waiting = work(async () => {
       stop.abort();

@@ -144,6 +144,9 @@ export interface WarehouseTarget extends PostgresTarget {
 const CONNECTIONS = 7;
 const PARALLEL_RESERVATIONS = 2;
 
+/** Configuration path of the warehouse's address, which its errors name. */
+export const WAREHOUSE_PATH = "warehouse.url";
+
 /** Opens the place of record; connects on first use. @param foreign opens the databases that inputs are read from */
 export function openDb(target: WarehouseTarget, foreign: InputDatabases): Db {
   const names = { data: target.schema, ops: target.opsSchema, state: target.stateSchema };
@@ -152,7 +155,7 @@ export function openDb(target: WarehouseTarget, foreign: InputDatabases): Db {
   // A heartbeat must fail before the lock expires.
   const lockPool = openPool(target, 1, { connectMs: 5_000, queryMs: 5_000 });
   const address = addressOf(target.url);
-  const where = { name: `The warehouse (${address})`, path: "warehouse.url" };
+  const where = { name: `The warehouse (${address})`, path: WAREHOUSE_PATH };
   const explain = (error: unknown) => explainFailure(error, where);
   const { log = silentLog } = target;
   const outage = createOutageReport({ clock: systemClock, log, name: "warehouse", subject: where.name });

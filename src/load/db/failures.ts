@@ -76,6 +76,17 @@ const REASONS: Readonly<Record<string, Reason>> = {
   },
 };
 
+/** The database can't be reached, and may recover on its own. */
+export class DatabaseUnreachableError extends StopRunError {
+  /** Configuration path of its address. */
+  readonly path: string;
+  constructor({ name, path }: NamedDatabase, reason: string, cause: unknown) {
+    const next = `Check ${path} and that the server is running, then run again; everything committed is kept.`;
+    super("database_unreachable", `${name} can't be used: ${reason}. ${next}`, { cause });
+    this.path = path;
+  }
+}
+
 /** Converts a failure of the connection or the server into an error with a remedy; returns other errors unchanged. */
 export function explainFailure(error: unknown, place: NamedDatabase): unknown {
   if (codeOf(error) === "53100") {
@@ -92,14 +103,8 @@ export function explainFailure(error: unknown, place: NamedDatabase): unknown {
     nameDatabase(error, place.name);
     return error;
   }
+  if (reason.fix === null) return new DatabaseUnreachableError(place, reason.text, error);
   const message = `${place.name} can't be used: ${reason.text}.`;
-  if (reason.fix === null) {
-    return new StopRunError(
-      "database_unreachable",
-      `${message} Check ${place.path} and that the server is running, then run again; everything committed is kept.`,
-      { cause: error },
-    );
-  }
   const problems = [{ path: place.path, message: reason.text, hint: reason.fix }];
   return new FixConfigurationError("database_refused", message, problems, { cause: error });
 }
