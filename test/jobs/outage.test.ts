@@ -9,7 +9,10 @@ import { configOf, enrichOnly, jobOf, repeats, startWorld } from "./world.ts";
 
 /** Error of a database that refuses connections. */
 const downOf = (path: string) =>
-  explainFailure(Object.assign(new Error("refused"), { code: "ECONNREFUSED" }), { name: path, path }) as Error;
+  explainFailure(Object.assign(new Error("refused"), { code: "ECONNREFUSED" }), {
+    name: path,
+    path,
+  }) as Error;
 
 const gone = downOf("warehouse.url");
 
