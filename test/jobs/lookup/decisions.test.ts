@@ -8,6 +8,7 @@ import {
 } from "../../../src/errors.ts";
 import { decideSending, lastSendingRun, type SendCase, unusualRejects } from "../../../src/jobs/confirm.ts";
 import { type JobEnd, zeroCounters } from "../../../src/jobs/job.ts";
+import { forecastOf, forecastText } from "../../../src/jobs/lookup/estimate.ts";
 import { endOfJob, type WorkDone } from "../../../src/jobs/lookup/lookup-job.ts";
 import { type Cap, limitsOf, tightestCap, type Used } from "../../../src/jobs/lookup/lookup-spec.ts";
 import { type Shard, wholeInput } from "../../../src/jobs/services.ts";
@@ -257,4 +258,42 @@ test.each<readonly [string, Given, Partial<Used>, string | null]>([
   ["nothing under a lowered budget", { perDay: 10 }, { day: 12 }, "0 budget_day"],
 ])("the limit of a run is %s", (_title, given, used, expected) => {
   expect(capOf(given, used)).toBe(expected);
+});
+
+const groups = (others: number) => ({ sentAgain: { matched: 0, unmatched: 0 }, withPid: 0, others });
+
+test("the line before sending shows what is sent, its cost and duration, and what a limit leaves", () => {
+  const night = countsOf({
+    read: 12_000,
+    due: 2990,
+    toSend: 2950,
+    groups: { due: groups(2950), toSend: groups(2950) },
+    history: { withPid: { answered: 0, matched: 0 }, others: { answered: 10_000, matched: 8000 } },
+  });
+  const service = {
+    baseUrl: "https://service.example",
+    apiKey: null,
+    userApiKey: null,
+    ca: null,
+    limits: {},
+    endpoints: {},
+    concurrency: 8,
+    requestsPerSecond: 0.05,
+  };
+  const lineOf = (counts: LookupCounts, cap: Cap | null) => {
+    const forecast = forecastOf({ service, prices: null }, enrichJob, counts, { cap, billed: 0 });
+    return forecastText(enrichJob, counts, forecast, cap);
+  };
+  const cut = { ...night, groups: { ...night.groups, toSend: groups(500) }, toSend: 500, remaining: 2450 };
+  expect([
+    lineOf(night, null),
+    lineOf({ ...night, due: 0, toSend: 0 }, null),
+    lineOf(cut, { records: 500, limitedBy: "budget_day" }),
+    lineOf({ ...night, toSend: 0, remaining: 2950 }, { records: 0, limitedBy: "budget_month" }),
+  ]).toEqual([
+    "enrich_customers: 2,950 records to send in 6 calls, about 2,360 (2,310 to 2,407) billed, about 2 min",
+    "enrich_customers: nothing is due among 12,000 rows",
+    "enrich_customers: 500 records to send in 1 call, about 400 (380 to 417) billed, about 20 s; 2,450 rows remaining (stops at the daily budget)",
+    "enrich_customers: nothing to send; 2,950 rows remaining (stops at the monthly budget)",
+  ]);
 });

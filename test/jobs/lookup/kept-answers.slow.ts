@@ -22,8 +22,8 @@ async function spooledFiles(world: World): Promise<string[]> {
 }
 
 /** A world whose run `first` received answers but couldn't commit any. */
-async function startWithKept(rows: number, faults = "") {
-  const world = await startWorld({ rows, config: configOf(enrichOnly) });
+async function startWithKept(rows: number, { jobs = enrichOnly, faults = "" } = {}) {
+  const world = await startWorld({ rows, config: configOf(jobs) });
   await world.run({ maxRecords: 0 });
   await world.control("/faults", { faults });
   await world.rows(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
@@ -54,6 +54,29 @@ async function received(world: World) {
 }
 
 describe("answers that an earlier run received and could not load", () => {
+  test("keep the parameters of their request after a change of the configuration", async () => {
+    const jobs = enrichOnly.replace(" }", ", return_fields: [age, phones], refresh_after: 30d }");
+    const { world } = await startWithKept(60, { jobs });
+    const kind = await world.value("SELECT kind FROM person_data_state.lookup_job");
+    // After the job's removal another one loads its answers.
+    world.configure(configOf("\n  resolve_customers: { type: resolve, input: customers }"));
+    await world.run();
+    expect(await spooledFiles(world)).toEqual([]);
+    world.configure(configOf(enrichOnly.replace(" }", ", refresh_after: 90d }")));
+    const report = await world.run({ runId: "second" });
+    expect(
+      await world.rows(
+        "SELECT DISTINCT kind FROM person_data_state.lookup_answer WHERE kind LIKE 'enrich:%'",
+      ),
+    ).toEqual([{ kind }]);
+    // Fields that weren't requested are unknown, and not stored as empty.
+    expect(await world.value("SELECT count(*) > 0 FROM person_data.person_phone")).toBe("t");
+    expect(await world.value("SELECT count(*) FROM person_data.person_address")).toBe("0");
+    // The answers were bought with other parameters: the user is asked, as after any such change.
+    const end = { limited_by: "parameters_changed", records_sent: 0 };
+    expect(jobOf(report, "enrich_customers")).toMatchObject(end);
+  });
+
   test("that are damaged are reported and requested again, the others aren't", async () => {
     const { world, kept } = await startWithKept(2500);
     const [first = "", second = ""] = kept;
@@ -77,7 +100,7 @@ describe("answers that an earlier run received and could not load", () => {
 
   test("that leave records out, or can't be read, are recorded; those records are due", async () => {
     const faults = "missing@enrich#1,truncated_json@enrich#2";
-    const { world, kept } = await startWithKept(1500, faults);
+    const { world, kept } = await startWithKept(1500, { faults });
     const job = jobOf(await world.run({ runId: "second" }), "enrich_customers");
     expect([job.status, unaccountedRows(job), await spooledFiles(world)]).toEqual(["succeeded", 0, []]);
     expect(

@@ -1,6 +1,12 @@
 import { expect, test } from "vitest";
-import { FixConfigurationError } from "../../../src/errors.ts";
-import { givenCheckpoint, readCheckpointReport, streamsOf } from "../../../src/jobs/report/checkpoints.ts";
+import { FixConfigurationError, JobLockedError } from "../../../src/errors.ts";
+import {
+  givenCheckpoint,
+  moveCheckpoints,
+  readCheckpointReport,
+  streamsOf,
+} from "../../../src/jobs/report/checkpoints.ts";
+import { holdJob } from "../../../src/jobs/hold-job.ts";
 import { findJob } from "../../../src/jobs/job-selection.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
 import { configOf, jobOf, startWorld, type World } from "../world.ts";
@@ -201,6 +207,27 @@ test("a lookup has none: what earlier versions stored is neither shown nor used,
     "bad_checkpoint",
     "resolve has no checkpoint: every run compares a fingerprint of each input row. Nothing was changed.",
   ]);
+});
+
+test("refuses to change checkpoints of a running job, and reports the lock's holder", async () => {
+  const world = await startJobs([]);
+  const services = await world.services();
+  const job = findJob(services.config, "searches");
+  const wanted = { runId: "running", job: job.name, jobType: job.type, shard: "0/1" };
+  const hold = await holdJob(services, wanted, { waitMs: 0 });
+  const moves = [{ stream: "history", cursor: { next: "2026-01-01" } }];
+  const move = () => moveCheckpoints(services, job, "by hand", async () => moves);
+  const error: unknown = await move().catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(JobLockedError);
+  expect(String(error)).toMatch(
+    /Another process is running searches: run running .*Its checkpoints were not changed/u,
+  );
+  expect(String(error)).not.toContain("--wait");
+  const stored = () => readCheckpointReport(world.warehouse.db, job);
+  expect((await stored()).checkpoints).toEqual([]);
+  if (hold.kind === "held") await hold.held.release();
+  await move();
+  expect((await stored()).checkpoints).toMatchObject([{ ...moves[0], run_id: "by hand" }]);
 });
 
 test("another segment ID forgets what is known about the one before", async () => {
