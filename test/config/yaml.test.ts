@@ -5,14 +5,6 @@ import { loadConfig } from "../../src/config/load-config.ts";
 import { jobTypes } from "../../src/jobs/registry.ts";
 import { fine, fineBut, load, makeFolder, problemsOf, refusal, refusalOf } from "./support.ts";
 
-it("a missing file is reported with its path and how to create one", async () => {
-  const file = join(await makeFolder(), "nowhere.yaml");
-  expect(await refusalOf(loadConfig({ jobTypes, file, env: {} }))).toMatchObject({
-    code: "no_configuration",
-    message: `No configuration at ${file}; create one with \`person-etl init\`, or pass --config`,
-  });
-});
-
 it("a folder is no configuration", async () => {
   const file = join(await makeFolder(), "folder");
   await mkdir(file);

@@ -71,6 +71,9 @@ test("an answer has the results that a parser finds, whatever the chunks it come
   );
 });
 
+/** Lists that are no JSON. */
+const damaged = ["[1,,2]", "[,1]", "[1,]", "[1}", "[{]}"];
+
 test("a damaged answer is what a parser finds it to be", () => {
   fc.assert(
     fc.property(bodies, sizes, damage, (body, chunks, [at, cut, put]) => {
@@ -79,7 +82,10 @@ test("a damaged answer is what a parser finds it to be", () => {
       const bytes = Buffer.from(text);
       expect(contentOf(bytes, chunks)).toEqual(parsed(bytes.toString("utf8")));
     }),
-    { numRuns: sized(1500, 5000) },
+    {
+      numRuns: sized(1500, 5000),
+      examples: damaged.map((list) => [`{"results":${list},"a":1}`, [3], [0, 0, ""]]),
+    },
   );
 });
 
