@@ -1,5 +1,4 @@
 import { sql } from "kysely";
-import { LEGACY_KIND } from "../../../migrations/0006-answers-by-content.ts";
 import type { Db } from "../db/db.ts";
 import { nextCallNumber } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
@@ -7,6 +6,9 @@ import { inputDefinition } from "../inputs/input.ts";
 import type { RunRef } from "../runs/fence.ts";
 import type { LookupSpec } from "./lookup.ts";
 import { answerTables } from "./answers.ts";
+
+/** Prefix of the kinds of answers taken over from version 2, until the first run of their job. Migration 0006 states it, too. */
+const LEGACY_KIND = "v2:";
 
 type ParametersDecision =
   | "accepted" // unchanged, or accepted earlier
