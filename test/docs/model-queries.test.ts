@@ -25,7 +25,7 @@ async function startNight() {
 
 const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString();
 
-/** What changes after the first night: deaths, an address, and times of receipt. */
+/** Changes after the first night: deaths, an address, and times of receipt. */
 async function changeData(world: World, pid: string): Promise<void> {
   const death = { service_pid: pid, date_of_death: "2026-10-01", signal_metadata: {} };
   await world.control("/deaths", {
@@ -57,6 +57,7 @@ function answersIn({ report, pid }: Awaited<ReturnType<typeof startNight>>) {
     const { records_matched: matched, records_sent: sent } = jobOf(report, job);
     return { job, match_rate: (matched / sent).toFixed(3) };
   };
+  const enrichCalls = String(jobOf(report, "enrich_customers").requests);
   const both = ["242", "42"].map((key) => ({ source: "customers", source_key: key }));
   const answers: Readonly<Record<number, readonly object[]>> = {
     1: [{ email_address: expect.stringContaining("@"), email_validation_status: "valid" }],
@@ -65,10 +66,8 @@ function answersIn({ report, pid }: Awaited<ReturnType<typeof startNight>>) {
     4: [enrich ?? {}, resolve ?? {}, validate ?? {}],
     5: [{ name: "Our customers", known_members: anything, added: anything, removed: "0" }],
     6: both.map((row) => ({ ...row, date_of_death: "2026-10-01" })),
-    7: [
-      { endpoint: "usage", reported: null },
-      { endpoint: "v1/resolve", ours: "1", reported: "1", not_ours: "0" },
-    ],
+    // Other users of the sandbox have called on some days, too.
+    7: [{ day: new Date().toISOString().slice(0, 10), endpoint: "v2/enrich", ours: enrichCalls }],
     8: [{ column_name: "first_name", rows_known: enriched, percent: "100.0" }],
     9: [{ service_pid: pid }],
     10: [{ job: "resolve_customers", source_key: "42", is_match: "f", service_pid: null }],
@@ -96,7 +95,15 @@ test("the queries of the page answer their questions after a night on the sandbo
       await world.run({ jobs: ["resolve_customers"] });
     }
     const expected = answers[number] ?? [];
-    expect((await world.rows(sql)).slice(0, expected.length), `query ${number}`).toMatchObject(expected);
+    const rows = (await world.rows(sql)).filter(({ endpoint = "v2/enrich" }) => endpoint === "v2/enrich");
+    expect(rows.slice(0, expected.length), `query ${number}`).toMatchObject(expected);
+    if (number === 7) {
+      const [{ ours, reported, not_ours: notOurs } = {}] = rows;
+      const stored = await world.value(`SELECT total_requests FROM person_data_ops.endpoint_usage_bucket
+        WHERE endpoint = 'v2/enrich' AND bucketing_size = 'day' ORDER BY bucket_start DESC LIMIT 1`);
+      expect([reported, Number(notOurs)]).toEqual([stored, Number(stored) - Number(ours)]);
+      expect(Number(notOurs)).toBeGreaterThanOrEqual(0);
+    }
   }
 });
 

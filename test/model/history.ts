@@ -29,24 +29,12 @@ import {
   write,
 } from "./setting.ts";
 import type { RunOptions } from "./world.ts";
+import { STEPS } from "../crash/kill-support.ts";
 
-const POINTS: readonly CrashPoint[] = [
-  "before_reserve",
-  "after_reserve",
-  "before_send",
-  "after_send",
-  "after_receive",
-  "before_spool_write",
-  "after_spool_write",
-  "after_spool_fsync",
-  "after_spool_fsync",
-  "before_commit",
-  "before_commit",
-  "after_commit",
-  "after_spool_removal",
-  "before_end",
-  "after_end",
-];
+/** Steps of a lookup, those at which most is at stake twice. */
+const POINTS = STEPS.filter((step) => !step.endsWith("_copy")).flatMap((step) =>
+  step === "after_spool_fsync" || step === "before_commit" ? [step, step] : [step],
+);
 
 /** Steps that loading the answers of dead runs passes, too. */
 const LOADING: readonly CrashPoint[] = ["before_commit", "after_commit", "after_spool_removal"];

@@ -34,7 +34,7 @@ interface KilledDestination {
   publishOf(door: string, setting: Setting): string | Promise<string>;
 }
 
-/** What the nights ask of a destination. `url` is that of Postgres. */
+/** Questions of the nights to a destination. `url` is that of Postgres. */
 interface Reads {
   /** Expects every table to equal Postgres; returns the number of rows. */
   expectEqual(url: string): Promise<number>;

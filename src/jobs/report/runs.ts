@@ -10,7 +10,7 @@ import { silentLog } from "../../log.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 
 /** A past or running run, in `runs list --json`. */
-export interface ListedRun extends Pick<PastRunReport, "run_id" | "started_at" | "finished_at" | "status"> {
+export interface ListedRun extends Pick<ShownRun, "run_id" | "started_at" | "finished_at" | "status"> {
   readonly records_sent: number;
   readonly records_matched: number;
   readonly records_rejected: number;
@@ -58,7 +58,7 @@ function timesOf(rows: readonly Pick<PastRun, "started_at" | "finished_at">[]) {
 }
 
 /** A past or running run, in `runs show --json`. */
-interface PastRunReport extends RunReport {
+interface ShownRun extends RunReport {
   readonly started_at: string;
   /** Null while it is running. */
   readonly finished_at: string | null;
@@ -68,7 +68,7 @@ interface PastRunReport extends RunReport {
 export async function showRun(
   services: Pick<JobServices, "config" | "db" | "log">,
   id: string,
-): Promise<PastRunReport | readonly string[]> {
+): Promise<ShownRun | readonly string[]> {
   const { db } = services;
   const ids = await findRuns(db, id);
   const [runId] = ids;

@@ -4,7 +4,7 @@ import { requestsOfJobs } from "../../support/requests-of-jobs.ts";
 import { controlSandbox } from "../../support/sandbox-control.ts";
 import type { Setting } from "./setting.ts";
 
-/** What reached the sandbox. */
+/** Requests that reached the sandbox. */
 export interface Ledger {
   readonly requests: number;
   readonly contents: { readonly received_more_than_once: number; readonly distinct_records: number };
