@@ -97,15 +97,18 @@ test("the queries of the page answer their questions after a night on the sandbo
     const expected = answers[number] ?? [];
     const rows = (await world.rows(sql)).filter(({ endpoint = "v2/enrich" }) => endpoint === "v2/enrich");
     expect(rows.slice(0, expected.length), `query ${number}`).toMatchObject(expected);
-    if (number === 7) {
-      const [{ ours, reported, not_ours: notOurs } = {}] = rows;
-      const stored = await world.value(`SELECT total_requests FROM person_data_ops.endpoint_usage_bucket
-        WHERE endpoint = 'v2/enrich' AND bucketing_size = 'day' ORDER BY bucket_start DESC LIMIT 1`);
-      expect([reported, Number(notOurs)]).toEqual([stored, Number(stored) - Number(ours)]);
-      expect(Number(notOurs)).toBeGreaterThanOrEqual(0);
-    }
+    if (number === 7) await checkUsage(world, rows[0] ?? {});
   }
 });
+
+/** Expects the calls that the service reports of today, those of others included. */
+async function checkUsage(world: World, row: Readonly<Record<string, unknown>>): Promise<void> {
+  const stored = await world.value(`SELECT total_requests FROM person_data_ops.endpoint_usage_bucket
+    WHERE endpoint = 'v2/enrich' AND bucketing_size = 'day' ORDER BY bucket_start DESC LIMIT 1`);
+  const notOurs = Number(row["not_ours"]);
+  expect([row["reported"], notOurs]).toEqual([stored, Number(stored) - Number(row["ours"])]);
+  expect(notOurs).toBeGreaterThanOrEqual(0);
+}
 
 async function checkMaskedViews(world: World, pid: string): Promise<void> {
   const page = await readFile(new URL("../../docs/model-your-data.md", import.meta.url), "utf8");
